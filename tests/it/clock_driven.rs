@@ -27,13 +27,13 @@ fn layout(bits: Bits, epoch: i64) -> Layout {
 
 fn snowflake(clock: &ManualClock) -> ClockedUidGenerator<ManualClock> {
     let node = SnowflakeNode { datacenter_id: 3, worker_id: 17 };
-    ClockedUidGenerator::snowflake()
-        .worker_from(node)
-        .namespace(fresh())
-        .take_policy(TakePolicy::Reject)
-        .clock(clock.clone())
-        .build()
-        .expect("possible")
+    rejecting(ClockedUidGenerator::snowflake().worker_from(node), clock)
+}
+
+/// In a namespace of its own.
+fn rejecting(builder: ClockedBuilder, clock: &ManualClock) -> ClockedUidGenerator<ManualClock> {
+    let builder = builder.namespace(fresh()).take_policy(TakePolicy::Reject);
+    builder.clock(clock.clone()).build().expect("possible")
 }
 
 /// A clock at a whole second of 2026.
@@ -123,15 +123,13 @@ fn a_millisecond_has_4096_and_then_the_policy_decides() {
 fn a_clock_that_went_back() {
     let refusing = |policy: ClockPolicy, back: u64| {
         let clock = clock();
-        let generator = ClockedUidGenerator::builder()
-            .layout(Layout::SNOWFLAKE)
-            .worker_id(5)
-            .namespace(fresh())
-            .clock_policy(policy)
-            .take_policy(TakePolicy::Reject)
-            .clock(clock.clone())
-            .build()
-            .expect("possible");
+        let generator = rejecting(
+            ClockedUidGenerator::builder()
+                .layout(Layout::SNOWFLAKE)
+                .worker_id(5)
+                .clock_policy(policy),
+            &clock,
+        );
         let before = generator.next_uid().expect("room");
         let start = "2026-06-01".parse::<Timestamp>().expect("a time").as_millis();
         clock.set(Timestamp::from_millis(start - back as i64));
@@ -162,15 +160,13 @@ fn a_clock_that_went_back() {
 #[test]
 fn standing_still_ends_with_the_ticks_last_uid() {
     let clock = clock();
-    let generator = ClockedUidGenerator::builder()
-        .layout(layout(Bits { time: 50, worker: 5, sequence: 3 }, 0))
-        .worker_id(5)
-        .namespace(fresh())
-        .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10)))
-        .take_policy(TakePolicy::Reject)
-        .clock(clock.clone())
-        .build()
-        .expect("possible");
+    let generator = rejecting(
+        ClockedUidGenerator::builder()
+            .layout(layout(Bits { time: 50, worker: 5, sequence: 3 }, 0))
+            .worker_id(5)
+            .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10))),
+        &clock,
+    );
     let mut uids = vec![generator.next_uid().expect("room")];
     clock.set(Timestamp::from_millis(now(&clock) - 8));
     uids.extend((0..7).map(|_| generator.next_uid().expect("room in the last tick")));
@@ -393,15 +389,13 @@ fn tries_at_the_end_of_time_get_nobody_beyond_it() {
     let layout = layout(NARROW, 0);
     let last = Timestamp::from_millis((1 << 47) - 1);
     let clock = ManualClock::new(last);
-    let generator = ClockedUidGenerator::snowflake()
-        .layout(layout)
-        .worker_id(0)
-        .namespace(fresh())
-        .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10)))
-        .take_policy(TakePolicy::Reject)
-        .clock(clock.clone())
-        .build()
-        .expect("possible");
+    let generator = rejecting(
+        ClockedUidGenerator::snowflake()
+            .layout(layout)
+            .worker_id(0)
+            .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10))),
+        &clock,
+    );
     assert_eq!(generator.uids().take(1 << 15).filter(Result::is_ok).count(), 1 << 15);
     // A time that the layout cannot express, with the low bits of the last one that it can.
     clock.set(Timestamp::from_millis((1 << 48) - 1));

@@ -9,13 +9,5 @@ use store::EtcdKeys;
 
 suite! {
     mod etcd: EtcdKeys,
-    worker_ids: yes,
-    prune: yes,
-    leases: yes,
-    rows: yes,
     segments: "uidring-etcd has none",
-    server: yes,
-    network: yes,
-    herd: yes,
-    own_clock: yes,
 }

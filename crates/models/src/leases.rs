@@ -132,6 +132,26 @@ pub enum Action<S: Scale = Small> {
     },
 }
 
+impl<S: Scale> Action<S> {
+    /// Those of an owner that have no number of their own.
+    pub fn without_numbers(owner: u8) -> [Self; 12] {
+        [
+            Self::Hear { owner },
+            Self::Fail { owner },
+            Self::Pad { owner },
+            Self::Take { owner },
+            Self::Skip { owner },
+            Self::Lend { owner },
+            Self::TakeLocally { owner },
+            Self::SkipLocally { owner },
+            Self::Notice { owner },
+            Self::Look { owner },
+            Self::Close { owner },
+            Self::Crash { owner },
+        ]
+    }
+}
+
 impl Model for Leases {
     type State = State;
     type Action = Action;
@@ -160,20 +180,7 @@ impl Model for Leases {
             actions.extend((0..self.worker_ids).map(|worker| Action::AskAgain { owner, worker }));
             actions.extend((0..self.ticks).map(|horizon| Action::Renew { owner, horizon }));
             actions.extend((0..self.ticks).map(|tick| Action::ClockRuns { owner, tick }));
-            actions.extend([
-                Action::Hear { owner },
-                Action::Fail { owner },
-                Action::Pad { owner },
-                Action::Take { owner },
-                Action::Skip { owner },
-                Action::Lend { owner },
-                Action::TakeLocally { owner },
-                Action::SkipLocally { owner },
-                Action::Notice { owner },
-                Action::Look { owner },
-                Action::Close { owner },
-                Action::Crash { owner },
-            ]);
+            actions.extend(Action::without_numbers(owner));
         }
         if self.clocks == Clocks::Calm {
             actions.extend(

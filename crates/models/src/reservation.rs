@@ -55,29 +55,13 @@ impl Model for Reservation {
                 actions.push(Action::Connect { process, ago: 0 });
             }
             actions.extend((0..self.ticks).map(|horizon| Action::Renew { process, horizon }));
-            actions.extend([
-                Action::Read { process },
-                Action::Write { process },
-                Action::Hear { process },
-                Action::Fail { process },
-                Action::Pad { process },
-                Action::Take { process },
-                Action::Notice { process },
-                Action::Close { process },
-                Action::Crash { process },
-            ]);
+            actions.extend(Action::without_numbers(process));
             if let Some(lease) = lease {
                 actions.push(Action::ClockRuns { process, tick: lease.next + 1 });
             }
             if self.in_detail {
                 actions.extend((0..self.ticks).map(|tick| Action::Skip { process, tick }));
-                actions.extend([
-                    Action::BeginAgain { process },
-                    Action::FindOver { process },
-                    Action::FindHolder { process },
-                    Action::Release { process },
-                    Action::Leave { process },
-                ]);
+                actions.extend(Action::in_detail(process));
             }
         }
         if self.in_detail {

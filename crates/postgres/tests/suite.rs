@@ -10,15 +10,6 @@ use server::PostgresServers;
 
 suite! {
     mod postgres: StoreOn::<PostgresServers>::new(&[]),
-    worker_ids: yes,
-    prune: yes,
-    leases: yes,
-    rows: yes,
-    segments: yes,
-    server: yes,
-    network: yes,
-    herd: yes,
-    own_clock: yes,
 }
 
 #[test]

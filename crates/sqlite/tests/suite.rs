@@ -12,14 +12,8 @@ use volume::OrdinalFile;
 
 suite! {
     mod file: Sqlite,
-    worker_ids: yes,
-    prune: yes,
-    leases: yes,
-    rows: yes,
-    segments: yes,
     server: "a file has no server",
     network: "a file has no server",
-    herd: yes,
     own_clock: "the clock of a file is that of its host",
 }
 
@@ -27,8 +21,6 @@ suite! {
     mod ordinal: OrdinalFile,
     worker_ids: "an ordinal has one worker id",
     prune: "an ordinal has one worker id",
-    leases: yes,
-    rows: yes,
     segments: "it is for a worker id alone",
     server: "a file has no server",
     network: "a file has no server",

@@ -33,7 +33,6 @@
 //!
 //! suite! {
 //!     mod fixed: Fixed,
-//!     worker_ids: yes,
 //!     prune: "there is nothing to be pruned",
 //!     leases: "it has none",
 //!     rows: "it has none",
@@ -77,7 +76,7 @@ pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags
 
 /// Makes a module of tests: one for each property that a [`Store`](crate::suite::Store) has to keep.
 ///
-/// Each capability is `yes`, or the reason why the store does not have it.
+/// A capability that the store does not have is named with the reason, in this order:
 ///
 /// | capability | needs |
 /// |---|---|
@@ -93,16 +92,17 @@ pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags
 #[macro_export]
 macro_rules! suite {
     (
-        mod $name:ident: $store:expr,
-        worker_ids: $workers:tt,
-        prune: $prune:tt,
-        leases: $leases:tt,
-        rows: $rows:tt,
-        segments: $segments:tt,
-        server: $server:tt,
-        network: $network:tt,
-        herd: $herd:tt,
-        own_clock: $clock:tt,
+        mod $name:ident: $store:expr
+        $(, worker_ids: $workers:literal)?
+        $(, prune: $prune:literal)?
+        $(, leases: $leases:literal)?
+        $(, rows: $rows:literal)?
+        $(, segments: $segments:literal)?
+        $(, server: $server:literal)?
+        $(, network: $network:literal)?
+        $(, herd: $herd:literal)?
+        $(, own_clock: $clock:literal)?
+        $(,)?
     ) => {
         mod $name {
             use super::*;
@@ -110,18 +110,18 @@ macro_rules! suite {
             static STORE: &dyn $crate::suite::Store = &$store;
 
             mod worker_ids {
-                $crate::properties!(worker_ids, [$workers];
+                $crate::properties!(worker_ids, [$($workers)?];
                     each_start_has_a_new_one_above_all_before,
                     starts_at_once_have_one_each,
                     one_that_does_not_fit_the_layout_is_refused,
                 );
-                $crate::properties!(worker_ids, [$workers $prune];
+                $crate::properties!(worker_ids, [$($workers)? $($prune)?];
                     pruning_makes_none_available_again,
                 );
             }
 
             mod leases {
-                $crate::properties!(leases, [$leases];
+                $crate::properties!(leases, [$($leases)?];
                     what_is_given_back_is_had_again_above_what_was_issued,
                     what_is_not_used_is_given_back,
                     when_all_are_held_the_error_says_so_or_the_start_waits,
@@ -129,7 +129,7 @@ macro_rules! suite {
                     clocks_that_are_set_repeat_nothing,
                     many_threads_share_few_worker_ids,
                 );
-                $crate::properties!(leases, [$leases $rows];
+                $crate::properties!(leases, [$($leases)? $($rows)?];
                     a_lease_that_nobody_renews_runs_out_and_no_sooner,
                     what_is_issued_was_in_the_store_before,
                     a_change_by_others_ends_the_lease,
@@ -139,7 +139,7 @@ macro_rules! suite {
             }
 
             mod segments {
-                $crate::properties!(segments, [$segments];
+                $crate::properties!(segments, [$($segments)?];
                     loads_follow_each_other,
                     a_changed_step_holds_from_the_next_load_on,
                     loads_at_once_have_no_id_in_common,
@@ -154,10 +154,10 @@ macro_rules! suite {
             }
 
             mod herd {
-                $crate::properties!(herd, [$workers];
+                $crate::properties!(herd, [$($workers)?];
                     each_of_many_starts_has_a_worker_id,
                 );
-                $crate::properties!(herd, [$leases $herd];
+                $crate::properties!(herd, [$($leases)? $($herd)?];
                     each_of_many_starts_has_a_lease_where_enough_are_free,
                     as_many_starts_as_leases_are_free_have_one,
                     starts_of_two_layouts_at_once_have_leases_of_one,
@@ -165,29 +165,29 @@ macro_rules! suite {
             }
 
             mod messages {
-                $crate::properties!(messages, [$workers $network];
+                $crate::properties!(messages, [$($workers)? $($network)?];
                     a_start_that_loses_a_message_has_a_new_worker_id,
                 );
-                $crate::properties!(messages, [$leases $network];
+                $crate::properties!(messages, [$($leases)? $($network)?];
                     a_holder_that_loses_a_message_keeps_and_returns_its_worker_id,
                     a_renewal_that_loses_a_message_is_made_again,
                 );
-                $crate::properties!(messages, [$segments $network];
+                $crate::properties!(messages, [$($segments)? $($network)?];
                     a_load_that_loses_a_message_reserves_another_range,
                 );
             }
 
             mod outages {
-                $crate::properties!(outages, [$workers $server];
+                $crate::properties!(outages, [$($workers)? $($server)?];
                     worker_ids_go_on_after_a_crash,
                 );
-                $crate::properties!(outages, [$leases $server];
+                $crate::properties!(outages, [$($leases)? $($server)?];
                     a_frozen_server_ends_the_lease_in_time,
                 );
-                $crate::properties!(outages, [$leases $rows $server];
+                $crate::properties!(outages, [$($leases)? $($rows)? $($server)?];
                     a_restart_within_the_lease_is_not_noticed,
                 );
-                $crate::properties!(outages, [$segments $server];
+                $crate::properties!(outages, [$($segments)? $($server)?];
                     a_server_that_is_killed_repeats_no_range,
                     a_frozen_server_repeats_no_range,
                 );
@@ -200,11 +200,11 @@ macro_rules! suite {
                     $crate::suite::processes::child(super::STORE);
                 }
 
-                $crate::properties!(processes, [$leases];
+                $crate::properties!(processes, [$($leases)?];
                     the_lease_of_a_killed_holder_is_had_above_all_it_issued,
                     a_holder_that_was_paused_beyond_its_lease_repeats_nothing,
                 );
-                $crate::properties!(processes, [$leases $clock];
+                $crate::properties!(processes, [$($leases)? $($clock)?];
                     a_wrong_clock_ends_nobodys_lease,
                 );
             }
@@ -216,23 +216,20 @@ macro_rules! suite {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! properties {
-    (processes, [$(yes)+]; $($property:ident,)*) => {$(
+    (processes, []; $($property:ident,)*) => {$(
         #[test]
         fn $property() {
             let child = concat!(module_path!(), "::child");
             $crate::suite::processes::$property(super::STORE, child);
         }
     )*};
-    ($of:ident, [$(yes)+]; $($property:ident,)*) => {$(
+    ($of:ident, []; $($property:ident,)*) => {$(
         #[test]
         fn $property() {
             $crate::suite::$of::$property(super::STORE);
         }
     )*};
-    ($of:ident, [yes $($needs:tt)+]; $($property:ident,)*) => {
-        $crate::properties!($of, [$($needs)+]; $($property,)*);
-    };
-    ($of:ident, [$reason:literal $($needs:tt)*]; $($property:ident,)*) => {$(
+    ($of:ident, [$reason:literal $($more:literal)*]; $($property:ident,)*) => {$(
         #[test]
         #[ignore = $reason]
         fn $property() {}

@@ -9,13 +9,8 @@ use store::Leaf;
 
 suite! {
     mod zookeeper: Leaf,
-    worker_ids: yes,
     prune: "a registry forgets no instance",
-    leases: yes,
     rows: "a session holds them, which only its end takes away: crates/zookeeper/tests/it/registry.rs",
     segments: "Leaf has them in a database",
-    server: yes,
-    network: yes,
     herd: "a start waits for the session of whoever has its name",
-    own_clock: yes,
 }

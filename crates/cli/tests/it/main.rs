@@ -8,14 +8,6 @@ mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
-#[cfg(all(
-    feature = "bench",
-    feature = "etcd",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "zookeeper"
-))]
-mod docs;
 mod ending;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -24,14 +16,6 @@ mod faketime;
 mod files;
 mod format;
 mod generate;
-#[cfg(all(
-    feature = "bench",
-    feature = "etcd",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "zookeeper"
-))]
-mod help;
 #[cfg(all(feature = "mysql", target_os = "linux"))]
 mod lease_torture;
 #[cfg(feature = "mysql")]
@@ -44,11 +28,6 @@ mod mysql;
 mod mysql_faults;
 #[cfg(feature = "server")]
 mod ordinals;
-mod parse;
-#[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(all(feature = "mysql", feature = "postgres"))]
-mod read_rights;
 #[cfg(all(
     feature = "bench",
     feature = "etcd",
@@ -56,7 +35,12 @@ mod read_rights;
     feature = "postgres",
     feature = "zookeeper"
 ))]
-mod readme;
+mod pages;
+mod parse;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod read_rights;
 #[cfg(feature = "mysql")]
 mod segments;
 #[cfg(feature = "server")]
@@ -85,21 +69,17 @@ macro_rules! left_out {
 }
 
 left_out! {
-    docs: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
-        "needs a server of each store: run scripts/test";
     etcd: feature = "etcd", "needs etcd: run scripts/test";
-    help: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
-        "needs a server of each store: run scripts/test";
     lease_torture: all(feature = "mysql", target_os = "linux"), "needs MariaDB: run scripts/test";
     leases: feature = "mysql", "needs MariaDB: run scripts/test";
     mysql: feature = "mysql", "needs MariaDB: run scripts/test";
     mysql_faults: feature = "mysql", "needs MariaDB: run scripts/test";
     ordinals: feature = "server", "needs the feature `server`: run scripts/test";
+    pages: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
+        "needs a server of each store: run scripts/test";
     postgres: feature = "postgres", "needs PostgreSQL: run scripts/test";
     read_rights: all(feature = "mysql", feature = "postgres"),
         "needs MariaDB and PostgreSQL: run scripts/test";
-    readme: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
-        "needs a server of each store: run scripts/test";
     segments: feature = "mysql", "needs MariaDB: run scripts/test";
     serve: feature = "server", "needs the feature `server`: run scripts/test";
     serve_access: all(feature = "server", feature = "mysql"), "needs the feature `server`: run scripts/test";

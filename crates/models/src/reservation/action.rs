@@ -146,3 +146,31 @@ pub enum Action<S: Scale = Small> {
     /// In detail: another instance makes a number.
     OthersNumber,
 }
+
+impl<S: Scale> Action<S> {
+    /// Those of a process that have no number of their own.
+    pub fn without_numbers(process: S::Number) -> [Self; 9] {
+        [
+            Self::Read { process },
+            Self::Write { process },
+            Self::Hear { process },
+            Self::Fail { process },
+            Self::Pad { process },
+            Self::Take { process },
+            Self::Notice { process },
+            Self::Close { process },
+            Self::Crash { process },
+        ]
+    }
+
+    /// The rest of these, of the model in detail.
+    pub fn in_detail(process: S::Number) -> [Self; 5] {
+        [
+            Self::BeginAgain { process },
+            Self::FindOver { process },
+            Self::FindHolder { process },
+            Self::Release { process },
+            Self::Leave { process },
+        ]
+    }
+}

@@ -161,6 +161,31 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The process whose step it is; none if time has passed, or a session has ended.
+    pub fn process(&self) -> Option<u64> {
+        match *self {
+            Self::Passed { .. } | Self::SessionEnded { .. } => None,
+            Self::Started { process, .. }
+            | Self::Ended { process, .. }
+            | Self::Reached { process, .. }
+            | Self::Connected { process, .. }
+            | Self::Read { process, .. }
+            | Self::ReadHeard { process, .. }
+            | Self::Sent { process, .. }
+            | Self::Executed { process, .. }
+            | Self::Answered { process, .. }
+            | Self::Filed { process, .. }
+            | Self::RenewalAsked { process, .. }
+            | Self::RenewalAnswered { process, .. }
+            | Self::Built { process, .. }
+            | Self::Took { process, .. }
+            | Self::Serviced { process, .. }
+            | Self::Closed { process, .. } => Some(process),
+        }
+    }
+}
+
 /// A node of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {

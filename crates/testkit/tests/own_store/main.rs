@@ -14,15 +14,9 @@ const WHOLE: OwnStore = OwnStore { without: None };
 
 suite! {
     mod whole: WHOLE,
-    worker_ids: yes,
     prune: "a counter has nothing to be pruned",
-    leases: yes,
-    rows: yes,
-    segments: yes,
     server: "a file has no server",
     network: "a file has no server",
-    herd: yes,
-    own_clock: yes,
 }
 
 attack!(mod attack_on_whole: WHOLE, [Workers, Leases, Segments]);

@@ -92,20 +92,7 @@ impl Validator {
     fn possible(&self) -> Vec<Action<Full>> {
         let mut all: Vec<_> = self.state.network.iter().cloned().map(Action::Perform).collect();
         for &Owner { session: owner, .. } in &self.state.owners {
-            all.extend([
-                Action::Hear { owner },
-                Action::Fail { owner },
-                Action::Pad { owner },
-                Action::Take { owner },
-                Action::Skip { owner },
-                Action::Lend { owner },
-                Action::TakeLocally { owner },
-                Action::SkipLocally { owner },
-                Action::Notice { owner },
-                Action::Look { owner },
-                Action::Close { owner },
-                Action::Crash { owner },
-            ]);
+            all.extend(Action::without_numbers(owner));
         }
         for worker in 0..self.model.worker_ids {
             all.extend([

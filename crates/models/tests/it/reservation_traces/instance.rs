@@ -112,21 +112,8 @@ impl Instance {
         let mut all: Vec<_> =
             self.state.network.iter().map(|&sent| Action::Perform(sent)).collect();
         for &Process { start: process, .. } in &self.state.processes {
-            all.extend([
-                Action::Read { process },
-                Action::Write { process },
-                Action::Hear { process },
-                Action::Fail { process },
-                Action::Pad { process },
-                Action::Take { process },
-                Action::Notice { process },
-                Action::Crash { process },
-                Action::BeginAgain { process },
-                Action::FindOver { process },
-                Action::FindHolder { process },
-                Action::Release { process },
-                Action::Leave { process },
-            ]);
+            all.extend(Action::without_numbers(process));
+            all.extend(Action::in_detail(process));
         }
         for &Session { number: session, .. } in &self.state.registry.sessions {
             all.push(Action::Expire { session });
@@ -182,23 +169,7 @@ impl Instance {
             self.names.insert(process, self.state.starts);
             return;
         }
-        let (Step::Ended { process }
-        | Step::Reached { process }
-        | Step::Connected { process, .. }
-        | Step::Read { process, .. }
-        | Step::ReadHeard { process, .. }
-        | Step::Sent { process, .. }
-        | Step::Answered { process }
-        | Step::Filed { process }
-        | Step::RenewalAsked { process, .. }
-        | Step::RenewalAnswered { process, .. }
-        | Step::Built { process }
-        | Step::Took { process, .. }
-        | Step::Serviced { process }
-        | Step::Closed { process, .. }) = *step
-        else {
-            return;
-        };
+        let Some(process) = step.process() else { return };
         let Some(name) = self.alive(process) else {
             let has_ended = matches!(step, Step::Ended { .. } | Step::Reached { .. });
             return self.check(has_ended, || format!("process {process} does not live"));

@@ -32,30 +32,14 @@ impl Validator {
 
     /// Which instance a step is of, unless it is of all.
     fn instance_of(&mut self, step: &Step) -> Option<usize> {
-        let process = match *step {
-            Step::Passed { .. } => return None,
-            // One of which the process never heard is nobody's.
-            Step::SessionEnded { session, .. } => return self.sessions.get(&session).copied(),
-            Step::Started { process, instance, .. } => {
-                self.processes.insert(process, instance.into());
-                process
-            }
-            Step::Ended { process }
-            | Step::Reached { process }
-            | Step::Connected { process, .. }
-            | Step::Read { process, .. }
-            | Step::ReadHeard { process, .. }
-            | Step::Sent { process, .. }
-            | Step::Executed { process, .. }
-            | Step::Answered { process }
-            | Step::Filed { process }
-            | Step::RenewalAsked { process, .. }
-            | Step::RenewalAnswered { process, .. }
-            | Step::Built { process }
-            | Step::Took { process, .. }
-            | Step::Serviced { process }
-            | Step::Closed { process, .. } => process,
-        };
+        // One of which the process never heard is nobody's.
+        if let Step::SessionEnded { session, .. } = *step {
+            return self.sessions.get(&session).copied();
+        }
+        let process = step.process()?;
+        if let Step::Started { instance, .. } = *step {
+            self.processes.insert(process, instance.into());
+        }
         let instance = self.processes[&process];
         if let Step::Connected { session, .. } = *step {
             self.sessions.insert(session, instance);

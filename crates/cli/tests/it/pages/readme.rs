@@ -5,10 +5,10 @@ use std::path::Path;
 
 use uidring_testkit::zookeeper::ZooKeeper;
 
-use crate::help;
+use super::help;
 use crate::support::Home;
 
-const README: &str = include_str!("../../../../README.md");
+const README: &str = include_str!("../../../../../README.md");
 
 /// What does not run here.
 const NOT_RUN: &[&str] = &[
@@ -40,7 +40,7 @@ fn commands_run_as_pasted() {
 
 #[test]
 fn its_program_is_an_example_that_runs() {
-    let example = include_str!("../../../sqlite/examples/first_ids.rs");
+    let example = include_str!("../../../../sqlite/examples/first_ids.rs");
     let (_, code) = example.split_once("\n\n").expect("a comment, then code");
     let blocks: Vec<_> =
         blocks().into_iter().filter(|(language, _)| language.starts_with("rust")).collect();
@@ -64,7 +64,7 @@ fn its_dependencies_are_these_crates() {
 
 #[test]
 fn its_picture_shows_a_uid() {
-    let picture = include_str!("../../../../docs/images/uid-bits.svg");
+    let picture = include_str!("../../../../../docs/images/uid-bits.svg");
     let texts: Vec<&str> =
         picture.split("</text>").filter_map(|element| Some(element.rsplit_once('>')?.1)).collect();
     let [uid, sign, time, _, ticks, timestamp, worker, _, worker_id, _, sequence, _, number, _] =
@@ -86,6 +86,6 @@ fn its_picture_shows_a_uid() {
     let seconds = u64::from_str_radix(time, 2).expect("bits");
     assert!(ticks.replace(',', "").starts_with(&format!("{seconds} s ")), "{ticks}");
     assert!(README.contains(&format!("The uid {uid} in bits")));
-    let program = include_str!("../../../../docs/program.md");
+    let program = include_str!("../../../../../docs/program.md");
     assert!(program.contains(&format!("uidring parse {uid}\n")));
 }

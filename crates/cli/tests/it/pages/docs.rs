@@ -6,7 +6,7 @@ use std::path::Path;
 use uidring_testkit::docs;
 use uidring_testkit::zookeeper::ZooKeeper;
 
-use crate::help;
+use super::help;
 
 /// Commands of the repository, which run for minutes or are what runs this test: scripts/test and scripts/verify have a
 /// short form of each.
@@ -95,7 +95,7 @@ fn statements_are_taken_from_the_page_by_a_test() {
 #[test]
 fn programs_are_tests_of_a_crate() {
     let crates =
-        [include_str!("../../../../src/lib.rs"), include_str!("../../../testkit/src/lib.rs")];
+        [include_str!("../../../../../src/lib.rs"), include_str!("../../../../testkit/src/lib.rs")];
     for page in pages() {
         for (language, code) in docs::blocks(&page) {
             match &*language {
