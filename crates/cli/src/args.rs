@@ -5,7 +5,6 @@ pub mod etcd;
 pub mod layout;
 pub mod registry;
 pub mod ring;
-pub mod values;
 pub mod worker;
 
 use crate::failure::Failure;

@@ -9,8 +9,8 @@ use uidring::adapter::Chain;
 use uidring_store::TableError;
 
 use crate::advice::with_flags;
-use crate::args::values::shown;
 use crate::report;
+use uidring_store::values::shown;
 
 /// Why a command ended early.
 pub enum Failure {

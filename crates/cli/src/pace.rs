@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use uidring::{Layout, Tick};
 
-use crate::args::values::{CENTURY, shown};
 use crate::text::{span, thousands};
+use uidring_store::values::{CENTURY, shown};
 
 /// People are told of longer waits.
 const LONG_WAIT: Duration = Duration::from_secs(5);

@@ -12,10 +12,10 @@ use uidring_store::WorkerUsage;
 use crate::advice::with_flags;
 use crate::args::database::WorkerTableArgs;
 use crate::args::layout::LayoutArgs;
-use crate::args::values::number;
 use crate::failure::Failure;
 use crate::text::span;
 use crate::{stdio, stores, table};
+use uidring_store::values::number;
 
 /// Show what a layout can do, before you use it
 ///

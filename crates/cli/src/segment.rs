@@ -8,11 +8,11 @@ use uidring_store::{NewSegmentTag, TableError};
 
 use crate::args::check;
 use crate::args::database::DatabaseArgs;
-use crate::args::values::number;
 use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::visible;
 use crate::{report, stdio, stores};
+use uidring_store::values::number;
 
 /// A table's column holds ids up to one less.
 const MAX_ID: u64 = i64::MAX.unsigned_abs();

@@ -12,11 +12,11 @@ use self::leases::LeaseCommand;
 use crate::args::database::WorkerTableArgs;
 use crate::args::layout::{LayoutArgs, Preset};
 use crate::args::registry::RegistryArgs;
-use crate::args::values::{days, shown};
 use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::{rfc3339, visible};
 use crate::{report, stdio, stores};
+use uidring_store::values::{days, shown};
 
 #[derive(Subcommand)]
 pub enum WorkerCommand {

@@ -261,8 +261,8 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
     if server.contains(|c: char| c.is_whitespace() || c.is_control() || "/?#\\%".contains(c)) {
         return Err("one has a path, or a character that no host has");
     }
-    let (host, port) = host_and_port(server, "2379")?;
-    Ok(format!("{scheme}://{host}:{port}"))
+    let (host, port) = host_and_port(server)?;
+    Ok(format!("{scheme}://{host}:{}", port.unwrap_or(2379)))
 }
 
 /// As the driver has them.

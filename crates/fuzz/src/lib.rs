@@ -7,9 +7,6 @@ mod addresses;
 mod database;
 mod files;
 mod texts;
-#[allow(dead_code, reason = "the program's own, of which the parsers alone are used")]
-#[path = "../../cli/src/args/values.rs"]
-mod values;
 
 use uidring_server::fuzzing::{batch, resp, thrift};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uidring::worker::Ordinal;
 use uidring::{Bits, Layout, ParseUidError, Tick, Timestamp, Uid};
 
-use crate::values::{CENTURY, days, number, shown, time as time_flag};
+use uidring_store::values::{CENTURY, days, number, shown, time as time_flag};
 
 /// A text in all forms of a uid: it is refused at the character that the error names, or it is that number.
 pub fn uid(bytes: &[u8]) {

@@ -1,15 +1,16 @@
 //! Where a MySQL server is and how to get in.
 
-mod url;
+mod options;
 
 use std::fmt;
 
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
-use uidring::Error;
 use uidring_store::choose_cryptography;
+use uidring_store::options::{Given, Owner, TLS};
 use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
 use uidring_store::server::{Done, Engine, Inspected, Purpose, ServerStore, ServerUrl, Table};
+use uidring_store::url::Url;
 
 use crate::failure::{Failure, advice, failed};
 use crate::session::Session;
@@ -20,12 +21,10 @@ use crate::session::Session;
 /// mysql://USER:PASSWORD@HOST:PORT/DATABASE
 /// ```
 ///
-/// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database
-/// are percent-encoded. After a `?` may follow, among others of the driver, `socket=PATH` (a Unix
-/// socket instead of host and port) and `require_ssl=true` (TLS). A URL with a password and another machine's
-/// host has to say `require_ssl=true`, or `require_ssl=false`, which logs a warning at each connection: whoever
-/// is in between gets the password. With `verify_ca=false` any certificate is accepted: TLS then protects
-/// nothing, which logs a warning, too. [`tls_authority`](Self::tls_authority) overrides it.
+/// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database are
+/// percent-encoded. After a `?` may follow options, `NAME=VALUE` separated by `&`; docs/options.md has all of them.
+/// A URL with a password and another machine's host has to say `tls=verify`, or `tls=off`, which logs a warning at
+/// each connection: anyone on the path gets the password.
 pub type MySqlStore = ServerStore<MySql>;
 
 /// The engine of a [`MySqlStore`]: MySQL, MariaDB, and what speaks their protocol.
@@ -66,22 +65,47 @@ impl Engine for MySql {
 
     const URL: ServerUrl = ServerUrl {
         form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
+        schemes: &["mysql", "mysql2", "mariadb", "trilogy"],
         variable: "UIDRING_MYSQL_URL",
         in_variable: "in UIDRING_MYSQL_URL",
     };
 
-    const WITH_TLS: &'static str = "require_ssl=true";
-    const WITHOUT_TLS: &'static str = "require_ssl=false";
+    const OPTIONS: &'static Owner = &options::OWNER;
 
     const THREAD: &'static str = "uidring-mysql";
 
-    fn from_url(url: &str) -> Result<Self, Error> {
-        let (opts, says_tls) = url::read(url).map_err(|problem| Self::URL.wrong(problem))?;
-        Ok(Self { opts, says_tls })
+    fn new(url: &Url, given: &Given) -> Result<Self, String> {
+        let socket = given.text(&options::SOCKET);
+        let (host, port) = match (&url.hosts[..], socket) {
+            ([host], _) => (&*host.name, host.port),
+            ([], Some(_)) => ("localhost", None),
+            ([], None) => return Err("it names no host".into()),
+            _ => return Err("it names several hosts, and this engine takes one".into()),
+        };
+        let opts = OptsBuilder::default()
+            .ip_or_hostname(host)
+            .tcp_port(port.unwrap_or(3_306))
+            .socket(socket)
+            .user(Some(&*url.user).filter(|user| !user.is_empty()))
+            .pass(url.password.as_deref())
+            .db_name(Some(url.database()?))
+            .enable_cleartext_plugin(given.is(&options::CLEARTEXT, "yes"))
+            // What the driver would ask the server for otherwise, and connect a second time: nothing
+            // here is large, or stays open for long.
+            .prefer_socket(false)
+            .max_allowed_packet(Some(16 << 20))
+            .wait_timeout(Some(3_600))
+            .stmt_cache_size(0);
+        Ok(Self { opts: opts.into(), says_tls: given.text(&TLS).is_some() })
     }
 
     fn require_tls(&mut self) {
         self.change_tls(|tls| tls);
+    }
+
+    fn accept_any_certificate(&mut self) -> Result<(), String> {
+        self.change_tls(|tls| tls.with_danger_accept_invalid_certs(true));
+        Ok(())
     }
 
     fn trust(&mut self, authorities: Authorities) {
@@ -115,8 +139,7 @@ impl Engine for MySql {
     fn refusal(&self) -> Option<String> {
         let is_clear = self.opts.enable_cleartext_plugin() && !self.demands_tls();
         (is_clear && self.opts.socket().is_none()).then(|| {
-            "enable_cleartext_plugin=true sends the password in the clear: ask for TLS (require_ssl=true), or \
-             leave it out"
+            "cleartext-password=yes sends the password in the clear: ask for TLS (tls=verify), or leave it out"
                 .into()
         })
     }
@@ -126,7 +149,7 @@ impl Engine for MySql {
     fn warning(&self) -> Option<String> {
         let accepts_all = self.opts.ssl_opts().is_some_and(SslOpts::accept_invalid_certs);
         accepts_all.then(|| {
-            "verify_ca=false accepts any certificate: anyone on the path can read and change all, and get the \
+            "tls=unverified accepts any certificate: anyone on the path can read and change all, and get the \
              password; name the authority that signed the server's"
                 .into()
         })
@@ -292,22 +315,18 @@ mod tests {
         let signed = rcgen::generate_simple_self_signed(["h".to_owned()]).expect("a certificate");
         fs::write(&path, signed.cert.pem()).expect("writes");
         for (url, refusal, warning) in [
-            ("mysql://u:p@h/d", "nothing is said of TLS: write require_ssl=true", "has no TLS"),
-            ("mysql://u:p@h/d?require_ssl=false", "", "a connection to h has no TLS"),
-            ("mysql://u:p@h/d?require_ssl=true", "", ""),
-            ("mysql://u:p@h/d?require_ssl=true&verify_ca=false", "", "verify_ca=false accepts any"),
+            ("mysql://u:p@h/d", "nothing is said of TLS: write tls=verify", "has no TLS"),
+            ("mysql://u:p@h/d?tls=off", "", "a connection to h has no TLS"),
+            ("mysql://u:p@h/d?tls=verify", "", ""),
+            ("mysql://u:p@h/d?tls=unverified", "", "tls=unverified accepts any"),
             ("mysql://u@h/d", "", ""),
             ("mysql://u:p@127.0.0.1/d", "", ""),
             ("mysql://u:p@[::1]/d", "", ""),
             ("mysql://u:p@h/d?socket=%2Fs", "", ""),
-            ("mysql://u:p@127.0.0.1/d?enable_cleartext_plugin=true", "in the clear", ""),
-            (
-                "mysql://u:p@h/d?require_ssl=false&enable_cleartext_plugin=true",
-                "in the clear",
-                "no TLS",
-            ),
-            ("mysql://u:p@h/d?require_ssl=true&enable_cleartext_plugin=true", "", ""),
-            ("mysql://u:p@h/d?socket=%2Fs&enable_cleartext_plugin=true", "", ""),
+            ("mysql://u:p@127.0.0.1/d?cleartext-password=yes", "in the clear", ""),
+            ("mysql://u:p@h/d?tls=off&cleartext-password=yes", "in the clear", "no TLS"),
+            ("mysql://u:p@h/d?tls=verify&cleartext-password=yes", "", ""),
+            ("mysql://u:p@h/d?socket=%2Fs&cleartext-password=yes", "", ""),
         ] {
             let store = MySqlStore::from_url(url).expect(url);
             for (text, words) in [(store.refusal(), refusal), (store.warning(), warning)] {
@@ -371,7 +390,7 @@ mod tests {
         let path = folder.path().join("ca.pem");
         let signed = rcgen::generate_simple_self_signed(["h".to_owned()]).expect("a certificate");
         fs::write(&path, signed.cert.pem()).expect("writes");
-        let url = "mysql://root@h/d?require_ssl=true&verify_ca=false";
+        let url = "mysql://root@h/d?tls=unverified";
         let server = MySqlStore::from_url(url).expect("a URL");
         assert!(server.engine.opts.ssl_opts().expect("TLS").accept_invalid_certs());
         let server = server.tls_authority(&path).expect("a certificate");

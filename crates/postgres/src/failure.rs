@@ -144,7 +144,7 @@ fn of_server(error: &DbError) -> (State, &'static str) {
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (
             State::Lasting,
             "the server does not let this user in: its pg_hba.conf lacks a line for it, or demands TLS \
-             (sslmode=require)",
+             (tls=verify)",
         ),
         // The login ends by it.
         SqlState::INSUFFICIENT_PRIVILEGE if error.parsed_severity() == Some(Severity::Fatal) => {

@@ -1,7 +1,7 @@
 //! Where a PostgreSQL server is and how to get in.
 
+mod options;
 mod tls;
-mod url;
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{ChannelBinding, Host, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
-use uidring::Error;
+use uidring_store::options::{Given, Owner, TLS};
 use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
 use uidring_store::server::{
     Done, Engine, Inspected, Problem, Purpose, ServerStore, ServerUrl, Table,
 };
+use uidring_store::url::Url;
 
+use self::options::HostAddress;
 use self::tls::TlsOptions;
 use crate::driver::Raw;
 use crate::failure::{Failure, advice, failed};
@@ -31,16 +33,10 @@ use crate::session::Session;
 /// ```
 ///
 /// The port may be left out (5432). Characters like `@ : / ? # %` in user, password and database
-/// are percent-encoded. Of several hosts, `HOST1:PORT1,HOST2:PORT2`, the first that takes rows is used:
-/// the primary. After a `?` may follow, separated by `&` and with their values percent-encoded:
-///
-/// | parameter | meaning |
-/// |---|---|
-/// | `host=FOLDER` | the folder of a Unix socket, instead of a host |
-/// | `sslmode` | `require`, `verify-ca`, `verify-full`, which here are one: TLS, with a certificate that is signed by an authority and names the host; or `disable`, which a URL with a password and another machine's host has to say, and which then logs a warning at each connection |
-/// | `sslrootcert=FILE` | as [`tls_authority`](ServerStore::tls_authority) |
-/// | `sslcert=FILE`, `sslkey=FILE` | as [`tls_certificate`](ServerStore::tls_certificate) |
-/// | `channel_binding`, `application_name`, `keepalives…` | as libpq has them |
+/// are percent-encoded. Of several hosts, `HOST1:PORT1,HOST2:PORT2`, the first that takes rows is used: the
+/// primary. After a `?` may follow options, `NAME=VALUE` separated by `&`; docs/options.md has all of them. A URL with
+/// a password and another machine's host has to say `tls=verify`, or `tls=off`, which logs a warning at each
+/// connection: anyone on the path gets the password.
 pub type PostgresStore = ServerStore<Postgres>;
 
 /// The engine of a [`PostgresStore`].
@@ -73,37 +69,57 @@ impl Engine for Postgres {
 
     const URL: ServerUrl = ServerUrl {
         form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+        schemes: &["postgres", "postgresql", "postgis"],
         variable: "UIDRING_POSTGRES_URL",
         in_variable: "in UIDRING_POSTGRES_URL",
     };
 
-    const WITH_TLS: &'static str = "sslmode=require";
-    const WITHOUT_TLS: &'static str = "sslmode=disable";
+    const OPTIONS: &'static Owner = &options::OWNER;
 
     const MAY_WAIT_FOR: &'static str = "a synchronous standby away, ";
 
     const THREAD: &'static str = "uidring-postgres";
 
-    fn from_url(url: &str) -> Result<Self, Error> {
-        let parts = url::read(url).map_err(|problem| Self::URL.wrong(problem))?;
-        let says_tls = parts.requires_tls.is_some();
-        let mut engine = Self { hosts: parts.hosts, says_tls, tls: TlsOptions::default() };
-        if let Some(path) = &parts.authority {
-            engine.trust(Authorities::read(path)?);
+    fn new(url: &Url, given: &Given) -> Result<Self, String> {
+        let mut config = Config::new();
+        config.dbname(url.database()?).ssl_mode(SslMode::Disable).application_name("uidring");
+        match &*url.user {
+            "" => return Err("it names no user".into()),
+            user => config.user(user),
+        };
+        if let Some(password) = &url.password {
+            config.password(password);
         }
-        if let Some((certificate, key)) = &parts.certificate {
-            engine.show(ClientIdentity::read(certificate, key)?);
+        match given.text(&options::CHANNEL_BINDING) {
+            None => {}
+            Some("disable") => drop(config.channel_binding(ChannelBinding::Disable)),
+            Some("require") => drop(config.channel_binding(ChannelBinding::Require)),
+            Some(_) => drop(config.channel_binding(ChannelBinding::Prefer)),
         }
-        if parts.requires_tls == Some(true) || engine.tls.is_used() {
-            engine.require_tls();
+        let hosts = options::hosts(url, given)?;
+        if hosts.len() > 1 {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Ok(engine)
+        let at = |host: HostAddress| {
+            let mut config = config.clone();
+            config.host(&host.name).port(host.port);
+            if let Some(address) = host.address {
+                config.hostaddr(address);
+            }
+            config
+        };
+        let hosts = hosts.into_iter().map(at).collect();
+        Ok(Self { hosts, says_tls: given.text(&TLS).is_some(), tls: TlsOptions::default() })
     }
 
     fn require_tls(&mut self) {
         for host in &mut self.hosts {
             host.ssl_mode(SslMode::Require);
         }
+    }
+
+    fn accept_any_certificate(&mut self) -> Result<(), String> {
+        Err("tls=unverified is not for PostgreSQL here: name the authority of its certificate with `ca`".into())
     }
 
     fn trust(&mut self, authorities: Authorities) {
@@ -274,7 +290,7 @@ mod tests {
     #[test]
     fn a_password_goes_to_another_machine_with_tls_or_where_the_url_says_so() {
         for (url, refusal, warning) in [
-            ("postgres://u:p@h/d", "nothing is said of TLS: write sslmode=require", "has no TLS"),
+            ("postgres://u:p@h/d", "nothing is said of TLS: write tls=verify", "has no TLS"),
             ("postgres://u:p@localhost,h/d", "sent to h", "has no TLS"),
             ("postgres://u:p@localhost/d?hostaddr=10.0.0.1", "sent to 10.0.0.1", "has no TLS"),
             ("postgres://u:p@h/d?hostaddr=127.0.0.1", "", ""),

@@ -247,7 +247,7 @@ fn certificates_are_looked_at() {
     ));
     server.let_in("local all postgres trust\nhostssl all all 127.0.0.1/32 cert\n");
     let (kind, text) = refusal(&store_at(&database.url()).deadline(Duration::from_secs(2)));
-    assert!(kind == StoreErrorKind::Denied && text.contains("sslmode=require"), "{text}");
+    assert!(kind == StoreErrorKind::Denied && text.contains("tls=verify"), "{text}");
     let (_, text) = refusal(&store(&hosts[1]));
     assert!(text.contains("the server wants a client's certificate"), "{text}");
     let with = |authority: &Authority, user: &str| {

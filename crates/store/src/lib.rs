@@ -10,6 +10,7 @@ mod error;
 pub mod files;
 mod identity;
 pub mod leases;
+pub mod options;
 #[cfg(feature = "tls")]
 pub mod pem;
 pub mod plain;
@@ -23,6 +24,7 @@ mod tags;
 mod tls;
 pub mod url;
 mod usage;
+pub mod values;
 mod warn_once;
 
 use std::path::Path;
@@ -62,12 +64,6 @@ pub fn quoted(word: &str) -> String {
         return word.into();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Returns whether this is the port of a server: digits from 1 to 65535.
-pub fn is_port(text: &str) -> bool {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    is_plain && text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// Reads a file of secrets. No error repeats anything of it.

@@ -1,29 +1,33 @@
 //! Addresses and URLs, of which nothing that may be secret is repeated.
 
-use crate::is_port;
+use percent_encoding::percent_decode_str;
 
-/// Returns host and port of `HOST:PORT`, of which the port may be left out. An IPv6 address stands in brackets,
-/// which are kept.
+/// Returns host and port of `HOST:PORT` or `HOST`. An IPv6 address stands in brackets, which are kept.
 ///
 /// # Errors
 ///
 /// What is wrong.
-pub fn host_and_port<'a>(
-    server: &'a str,
-    usual_port: &'a str,
-) -> Result<(&'a str, &'a str), &'static str> {
+pub fn host_and_port(server: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match server.rsplit_once(':') {
-        Some(parts) if !server.ends_with(']') => parts,
-        _ => (server, usual_port),
+        Some((host, port)) if !server.ends_with(']') => (host, Some(port)),
+        _ => (server, None),
     };
     let ipv6 = without_brackets(host);
     if ipv6.unwrap_or(host).is_empty() {
         return Err("a host is empty");
     }
-    if ipv6.is_none() && host.contains(['[', ']', ':']) || !is_port(port) {
-        return Err("a port is wrong (write an IPv6 address in brackets)");
+    let is_wrong = ipv6.is_none() && host.contains(['[', ']', ':']);
+    match port.map(port_of) {
+        None if !is_wrong => Ok((host, None)),
+        Some(Some(port)) if !is_wrong => Ok((host, Some(port))),
+        _ => Err("a port is wrong (write an IPv6 address in brackets)"),
     }
-    Ok((host, port))
+}
+
+/// Returns the port of digits from 1 to 65535.
+fn port_of(text: &str) -> Option<u16> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| is_plain && *port > 0)
 }
 
 /// Returns the IPv6 address of a host in brackets.
@@ -31,36 +35,119 @@ pub fn without_brackets(host: &str) -> Option<&str> {
     host.strip_prefix('[')?.strip_suffix(']')
 }
 
-/// Returns the user and hosts of the URL of a database, and its parameters.
-///
-/// Finds the slips by which a part of the password would be taken for something else, and shown: a character of
-/// it that should have been percent-encoded ends the part before it.
-///
-/// # Errors
-///
-/// What is wrong.
-pub fn database_url<'a>(url: &'a str, schemes: &[&str]) -> Result<(&'a str, &'a str), String> {
-    if url.is_empty() {
-        return Err("it is empty".into());
+/// A URL in its parts, percent-decoded; a `+` stands for itself. It may hold a password, so it has no text.
+pub struct Url {
+    /// Its scheme, in lowercase, as in `mysql`.
+    pub scheme: &'static str,
+    /// The user; empty if there is none.
+    pub user: String,
+    /// The password.
+    pub password: Option<String>,
+    /// The servers, in their order.
+    pub hosts: Vec<Host>,
+    /// The parts of the path after its first `/`.
+    pub path: Vec<String>,
+    /// The parameters after the `?`, in their order, with their values.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// A server of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name or address, without brackets.
+    pub name: String,
+    /// Its port, unless it is left out.
+    pub port: Option<u16>,
+}
+
+impl Url {
+    /// Splits a URL with one of these schemes, such as `mysql://USER:PASSWORD@HOST:PORT,HOST:PORT/PATH?NAME=VALUE`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong. A part of the password that is taken for something else, since a character before it is not
+    /// percent-encoded, is found, and not repeated.
+    pub fn split(text: &str, schemes: &[&'static str]) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("it is empty".into());
+        }
+        if text.starts_with("jdbc:") {
+            return Err(
+                "it is one of JDBC: leave out `jdbc:`, and write user and password before the host"
+                    .into(),
+            );
+        }
+        let found = text.split_once("://").and_then(|(scheme, rest)| {
+            // What follows a `+` is a driver's name, as SQLAlchemy has it.
+            let scheme = scheme.split('+').next().unwrap_or_default().to_ascii_lowercase();
+            Some((*schemes.iter().find(|known| **known == scheme)?, rest))
+        });
+        let (scheme, rest) =
+            found.ok_or_else(|| format!("it does not begin with {}://", schemes[0]))?;
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        if rest.contains(['#', '@']) || authority.matches('@').count() > 1 {
+            return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded".into());
+        }
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = match login.split_once(':') {
+            Some((user, password)) => (user, Some(decoded(password)?)),
+            None => (login, None),
+        };
+        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let path = path.strip_prefix('/').map(|path| path.split('/').map(decoded).collect());
+        Ok(Self {
+            scheme,
+            user: decoded(user)?,
+            password,
+            hosts: hosts_of(hosts)?,
+            path: path.transpose()?.unwrap_or_default(),
+            parameters: parameters_of(parameters)?,
+        })
     }
-    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
-    let rest = rest.ok_or_else(|| format!("it does not begin with {}", schemes[0]))?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, rest) = rest.split_at(end);
-    if rest.contains(['#', '@']) || authority.matches('@').count() > 1 {
-        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded".into());
+
+    /// Returns the name of the database, which is the whole path.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    pub fn database(&self) -> Result<&str, &'static str> {
+        match &self.path[..] {
+            [name] if !name.is_empty() => Ok(name),
+            [_, _, ..] => Err("its database has a `/`"),
+            _ => Err("it names no database"),
+        }
     }
-    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let is_named = parameters.split('&').any(|parameter| parameter.starts_with("host"));
-    if host.starts_with(':') || host.is_empty() && !is_named {
-        return Err("it names no host".into());
+}
+
+fn hosts_of(text: &str) -> Result<Vec<Host>, String> {
+    if text.is_empty() {
+        return Ok(Vec::new());
     }
-    match path.strip_prefix('/') {
-        None | Some("") => Err("it names no database".into()),
-        Some(path) if path.contains('/') => Err("its database has a `/`".into()),
-        Some(_) => Ok((authority, parameters)),
-    }
+    let host = |text| -> Result<Host, String> {
+        let (name, port) = host_and_port(text)?;
+        let name = decoded(without_brackets(name).unwrap_or(name))?;
+        // It is shown.
+        match name.contains(char::is_control) {
+            true => Err("a host has a character that cannot be seen".into()),
+            false => Ok(Host { name, port }),
+        }
+    };
+    text.split(',').map(host).collect()
+}
+
+fn parameters_of(text: &str) -> Result<Vec<(String, String)>, String> {
+    let pairs = text.split('&').filter(|parameter| !parameter.is_empty());
+    let pair = |parameter: &str| {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        Ok((decoded(name)?, decoded(value)?))
+    };
+    pairs.map(pair).collect()
+}
+
+fn decoded(text: &str) -> Result<String, String> {
+    let text = percent_decode_str(text).decode_utf8();
+    Ok(text.map_err(|_| "a part of it is percent-encoded, and no UTF-8")?.into_owned())
 }
 
 /// Refuses a parameter that is given twice: readers differ in which one counts.
@@ -91,6 +178,54 @@ pub fn shown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_is_split_and_decoded() {
+        let url = "MySQL+driver://u%40x:p%3a+%2F@a:1,[::1]:2,%2Frun/i%20ds?a=%26&&b&c=d=e";
+        let url = Url::split(url, &["mysql"]).unwrap_or_else(|problem| panic!("{problem}"));
+        assert_eq!((url.scheme, &*url.user), ("mysql", "u@x"));
+        assert_eq!(url.password.as_deref(), Some("p:+/"));
+        let host = |name: &str, port| Host { name: name.into(), port };
+        let hosts = [host("a", Some(1)), host("::1", Some(2)), host("/run", None)];
+        assert_eq!(url.hosts, hosts);
+        assert_eq!((url.path.len(), url.database()), (1, Ok("i ds")));
+        let parameters = [("a", "&"), ("b", ""), ("c", "d=e")];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(url.parameters, parameters);
+    }
+
+    #[test]
+    fn wrong_urls_are_told_apart_and_not_repeated() {
+        for (text, problem) in [
+            ("", "is empty"),
+            ("s3cret", "does not begin"),
+            ("s3 cret://h/d", "does not begin"),
+            ("jdbc:mysql://h/d?password=s3cret", "leave out `jdbc:`"),
+            ("a://u:12/s3cret@h/d", "percent-encoded"),
+            ("a://u:12?s3cret@h/d", "percent-encoded"),
+            ("a://u:12#s3cret@h/d", "percent-encoded"),
+            ("a://u:s3@s3cret@h/d", "percent-encoded"),
+            ("a://h/d#s3cret", "percent-encoded"),
+            ("a://h:s3cret/d", "a port is wrong"),
+            ("a://h:0/d", "a port is wrong"),
+            ("a://h:+80/d", "a port is wrong"),
+            ("a://::1/d", "a port is wrong"),
+            ("a://u@:1/d", "a host is empty"),
+            ("a://h,/d", "a host is empty"),
+            ("a://h%0a/d", "cannot be seen"),
+            ("a://u:%ffs3cret@h/d", "no UTF-8"),
+            ("a://h/d?n=%ffs3cret", "no UTF-8"),
+        ] {
+            let error = Url::split(text, &["a"]).err().unwrap_or_else(|| panic!("{text}"));
+            assert!(error.contains(problem) && !error.contains("s3cret"), "{text}: {error}");
+        }
+        for (text, problem) in
+            [("a://h", "no database"), ("a://h/", "no database"), ("a://h/d/e", "a `/`")]
+        {
+            let url = Url::split(text, &["a"]).unwrap_or_else(|problem| panic!("{problem}"));
+            assert!(url.database().expect_err(text).contains(problem), "{text}");
+        }
+    }
 
     #[test]
     fn a_parameter_is_given_once() {

@@ -11,7 +11,7 @@ pub struct Host<'a> {
     pub is_tls: bool,
     /// A name or an address, without brackets.
     pub name: &'a str,
-    pub port: &'a str,
+    pub port: u16,
 }
 
 /// Returns the servers of a text, with TLS for all of them or for none.
@@ -60,8 +60,8 @@ pub fn without_schemes(text: &str) -> String {
 }
 
 fn host(is_tls: bool, server: &str) -> Result<Host<'_>, &'static str> {
-    let (name, port) = host_and_port(server, "2181")?;
-    Ok(Host { is_tls, name: without_brackets(name).unwrap_or(name), port })
+    let (name, port) = host_and_port(server)?;
+    Ok(Host { is_tls, name: without_brackets(name).unwrap_or(name), port: port.unwrap_or(2_181) })
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
         let text = "tls://zk1:2281,tls://[::1]/ids/a";
         let hosts = parse(text).expect(text);
         let host = |name, port| Host { is_tls: true, name, port };
-        assert_eq!(hosts, [host("zk1", "2281"), host("::1", "2181")]);
+        assert_eq!(hosts, [host("zk1", 2_281), host("::1", 2_181)]);
         for text in ["tls://a,b", "a,tls://b"] {
             assert_eq!(parse(text), Err("TLS is for all servers or for none"), "{text}");
         }

@@ -9,9 +9,9 @@ use uidring_store::files::data_folder;
 
 use super::check;
 use super::etcd::EtcdArgs;
-use super::values::{CENTURY, time};
 use crate::advice::{file, value};
 use crate::failure::Failure;
+use uidring_store::values::{CENTURY, time};
 
 /// The kind of a server that a database is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

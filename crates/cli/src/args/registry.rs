@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::{CENTURY, time};
 use crate::advice::{file, value};
+use uidring_store::values::{CENTURY, time};
 
 /// Flags that name a database instead.
 const DATABASES: [&str; 6] =

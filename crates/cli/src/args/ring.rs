@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use uidring::generator::CachedBuilder;
 
-use super::values::{CENTURY, number, time};
 use super::{check, set};
 use crate::failure::Failure;
+use uidring_store::values::{CENTURY, number, time};
 
 /// How large the ring is, and how far its uids may be from the clock.
 #[derive(Args)]

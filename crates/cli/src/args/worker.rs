@@ -7,7 +7,7 @@ use uidring::Uid;
 
 use super::database::WorkerTableArgs;
 use super::registry::{InstanceArgs, RegistryArgs};
-use super::values::{CENTURY, number, time};
+use uidring_store::values::{CENTURY, number, time};
 
 /// The flags that name where worker ids come from.
 const STORES: [&str; 7] =

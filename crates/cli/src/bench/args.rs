@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::args::layout::LayoutArgs;
-use crate::args::values::{number, time};
+use uidring_store::values::{number, time};
 
 /// Measure what ids cost on this machine
 ///

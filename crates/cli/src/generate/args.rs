@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 
 use crate::args::layout::LayoutArgs;
 use crate::args::ring::RingArgs;
-use crate::args::values::number;
 use crate::args::worker::WorkerArgs;
 use crate::lines::Format;
+use uidring_store::values::number;
 
 /// Print fresh uids, one per line
 ///

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use super::place::{BatchPlace, Place};
 use crate::args::layout::LayoutArgs;
 use crate::args::ring::RingArgs;
-use crate::args::values::{CENTURY, number, time};
 use crate::args::worker::WorkerArgs;
+use uidring_store::values::{CENTURY, number, time};
 
 /// Serve ids to clients of Redis, HTTP, Thrift and a binary batch
 ///

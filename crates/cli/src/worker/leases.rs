@@ -7,11 +7,11 @@ use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 
 use crate::args::database::DatabaseArgs;
 use crate::args::layout::LayoutArgs;
-use crate::args::values::number;
 use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::visible;
 use crate::{report, stores};
+use uidring_store::values::number;
 
 #[derive(Subcommand)]
 pub enum LeaseCommand {

@@ -232,7 +232,7 @@ const MYSQL_CASES: &[Case] = &[
     ("generate --mysql foo", 2, &["as given, is wrong: it does not begin with mysql://"]),
     ("generate --mysql mysql://u@h", 2, &["it names no database"]),
     ("generate --mysql mysql://u@/d", 2, &["it names no host"]),
-    ("generate --mysql mysql://u@h:x/d", 2, &["a port that is no number"]),
+    ("generate --mysql mysql://u@h:x/d", 2, &["a port is wrong"]),
     ("generate --mysql mysql://u@h/d?nonsense=1", 2, &["no parameter `nonsense`"]),
     ("worker list --mysql foo", 2, &["does not begin with mysql://"]),
     ("segment list --mysql foo", 2, &["does not begin with mysql://"]),
@@ -259,7 +259,7 @@ const MYSQL_CASES: &[Case] = &[];
 const POSTGRES_CASES: &[Case] = &[
     ("generate --postgres foo", 2, &["as given, is wrong: it does not begin with postgres://"]),
     ("generate --postgres postgres://u@h", 2, &["it names no database"]),
-    ("generate --postgres postgres://u@h:x/d", 2, &["a port that is no number"]),
+    ("generate --postgres postgres://u@h:x/d", 2, &["a port is wrong"]),
     ("generate --postgres postgres://u@h/d?options=x", 2, &["no parameter `options`"]),
     ("worker list --postgres foo", 2, &["does not begin with postgres://"]),
     ("segment list --postgres foo", 2, &["does not begin with postgres://"]),

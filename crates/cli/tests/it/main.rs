@@ -26,6 +26,8 @@ mod messages;
 mod mysql;
 #[cfg(feature = "mysql")]
 mod mysql_faults;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod options;
 #[cfg(feature = "server")]
 mod ordinals;
 #[cfg(all(

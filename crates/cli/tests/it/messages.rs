@@ -139,7 +139,7 @@ fn colours_are_for_terminals() {
 fn a_password_that_others_can_read_is_warned_of_before_it_is_sent() {
     // Not an address of this machine, by its text; nobody listens there.
     for (engine, url) in [
-        ("mysql", "mysql://u:s3cret@0.0.0.0:1/d?require_ssl=false"),
+        ("mysql", "mysql://u:s3cret@0.0.0.0:1/d?tls=off"),
         ("postgres", "postgres://u:s3cret@0.0.0.0:1/d?sslmode=disable"),
     ] {
         let home = Home::new();

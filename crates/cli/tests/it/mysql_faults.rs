@@ -261,7 +261,7 @@ fn each_failure_has_a_message_of_its_own() {
     check(at_once, &good.url(), &["max_connections_per_hour", "1226", "limit of this hour"]);
     server.execute(&format!("ALTER USER {grantee} WITH MAX_CONNECTIONS_PER_HOUR 0"));
 
-    let tls = format!("{}?require_ssl=true", good.url());
+    let tls = format!("{}?tls=verify", good.url());
     check(at_once, &tls, &["TLS was asked for", "offers none"]);
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("bound").to_string();
@@ -303,13 +303,13 @@ fn tls_is_checked() {
     let text = failure(&mut command(&home, &with(&stranger.certificate()), &good.url()));
     assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
     // A URL may turn the check off; an authority turns it on again.
-    let unchecked = format!("{}?require_ssl=true&verify_ca=false", good.url());
+    let unchecked = format!("{}?tls=unverified", good.url());
     let run = Run::of(&mut command(&home, "generate", &unchecked));
-    assert!(run.status == Some(0) && run.stderr.contains("verify_ca=false accepts any"), "{run:?}");
+    assert!(run.status == Some(0) && run.stderr.contains("tls=unverified accepts any"), "{run:?}");
     assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
     let text = failure(&mut command(&home, &with(&stranger.certificate()), &unchecked));
     assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
-    let all_the_world = format!("{}?require_ssl=true", good.url());
+    let all_the_world = format!("{}?tls=verify", good.url());
     let text = failure(&mut command(&home, "generate", &all_the_world));
     assert!(text.contains("name the authority"), "{text}");
 

@@ -203,7 +203,7 @@ fn a_socket_has_no_tls() {
     let socket = database.server().socket().display().to_string().replace('/', "%2F");
     let url = format!("{}?socket={socket}", database.url());
     assert_eq!(nodes(&url).assign(&LAYOUT).expect("assigned"), 1);
-    for server in [server(&url).require_tls(), server(&format!("{url}&require_ssl=true"))] {
+    for server in [server(&url).require_tls(), server(&format!("{url}&tls=verify"))] {
         let text = refusal(&server.worker_nodes());
         assert!(text.contains("TLS was asked for, and a Unix socket has none"), "{text}");
     }

@@ -28,11 +28,6 @@ impl TlsOptions {
         self.identity = Some(Arc::new(identity));
     }
 
-    /// Whether there is anything to trust or show.
-    pub fn is_used(&self) -> bool {
-        self.authorities.is_some() || self.identity.is_some()
-    }
-
     /// Returns the options of a connection; nothing is trusted where TLS is not used.
     pub fn config(&self, is_used: bool) -> ClientConfig {
         let roots = match &self.authorities {

@@ -4,15 +4,15 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use uidring::Error;
-
 use super::problem::{Failure, Problem};
 use super::session::{Done, Session};
 use super::settings::Inspected;
 use super::tables::Table;
 use super::url::ServerUrl;
+use crate::options::{Given, Owner};
 use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::Login;
+use crate::url::Url;
 
 /// How the servers of an engine are reached, by its driver. Its texts, for
 /// debugging too, are hosts, ports and database alone: the driver's options would print the user or the password.
@@ -35,10 +35,8 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// How its URLs are written, and where they are found.
     const URL: ServerUrl;
 
-    /// What a URL says for TLS, and to go without.
-    const WITH_TLS: &'static str;
-    /// See [`WITH_TLS`](Self::WITH_TLS).
-    const WITHOUT_TLS: &'static str;
+    /// What may follow in them.
+    const OPTIONS: &'static Owner;
 
     /// What a statement may wait for beside a locked table: empty, or ending in a comma and a blank.
     const MAY_WAIT_FOR: &'static str = "";
@@ -46,15 +44,22 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// The name of threads that work for it.
     const THREAD: &'static str;
 
-    /// Reads a URL.
+    /// Fills the driver's options from a URL, but for TLS.
     ///
     /// # Errors
     ///
     /// What is wrong with it, without repeating it.
-    fn from_url(url: &str) -> Result<Self, Error>;
+    fn new(url: &Url, given: &Given) -> Result<Self, String>;
 
     /// Requires TLS.
     fn require_tls(&mut self);
+
+    /// Requires TLS, and accepts any certificate.
+    ///
+    /// # Errors
+    ///
+    /// Why the driver does not.
+    fn accept_any_certificate(&mut self) -> Result<(), String>;
 
     /// Trusts these authorities alone.
     fn trust(&mut self, authorities: Authorities);

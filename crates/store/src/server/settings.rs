@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::problem::Problem;
+use crate::options::{CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, Given};
 use crate::warn_once;
 
 /// How long things may take.
@@ -42,6 +43,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Those that a URL gives.
+    pub(super) fn of(given: &Given) -> Self {
+        let mut settings = Self::default();
+        let limits = &mut settings.limits;
+        limits.connect = given.time(&CONNECT_TIMEOUT).unwrap_or(limits.connect);
+        limits.deadline = given.time(&DEADLINE).unwrap_or(limits.deadline);
+        settings.requires_durability = given.is(&DURABILITY, "require");
+        settings.is_cluster = given.is(&CLUSTER, "synchronous");
+        settings
+    }
+
     /// How many risks a store may number.
     const RISKS: usize = 5;
 }

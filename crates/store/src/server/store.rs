@@ -4,13 +4,16 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 
 use super::engine::Engine;
 use super::settings::{Inspected, Settings};
 use super::{ServerError, url};
+use crate::options::{Given, Tls, TlsMode};
 use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::SOCKET_WITH_TLS;
+use crate::url::Url;
 
 /// A database server and a database in it. Neither URL nor password appear in any text of this type or of its
 /// errors.
@@ -29,7 +32,28 @@ impl<E: Engine> ServerStore<E> {
     ///
     /// [`ServerError::DatabaseUrl`], which does not repeat the URL; those of the files that the URL names.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        Ok(Self { engine: E::from_url(url)?, settings: Settings::default() })
+        let wrong = |problem| E::URL.wrong(problem);
+        let url = Url::split(url, E::URL.schemes).map_err(wrong)?;
+        let given = Given::read(E::OPTIONS, &url.parameters).map_err(wrong)?;
+        let engine = E::new(&url, &given).map_err(wrong)?;
+        if !given.harmless().is_empty() {
+            let names = given.harmless().join(", ");
+            log!(debug, "{engine}: these parameters of its URL change nothing: {names}");
+        }
+        let mut store = Self { engine, settings: Settings::of(&given) };
+        let tls = Tls::of(&given).map_err(wrong)?;
+        match tls.mode {
+            None | Some(TlsMode::Off) => {}
+            Some(TlsMode::Verify) => store = store.require_tls(),
+            Some(TlsMode::Unverified) => store.engine.accept_any_certificate().map_err(wrong)?,
+        }
+        if let Some(path) = tls.authority {
+            store = store.tls_authority(path)?;
+        }
+        if let Some((certificate, key)) = tls.identity {
+            store = store.tls_certificate(certificate, key)?;
+        }
+        Ok(store)
     }
 
     /// The server whose URL is the first line of this file, which keeps it out of the list of processes.
@@ -143,7 +167,7 @@ impl<E: Engine> ServerStore<E> {
         match login.has_tls && login.has_socket {
             // The driver would go without TLS, and say nothing.
             true => Some(SOCKET_WITH_TLS.into()),
-            false => self.engine.refusal().or_else(|| login.refusal(E::WITH_TLS, E::WITHOUT_TLS)),
+            false => self.engine.refusal().or_else(|| login.refusal("tls=verify", "tls=off")),
         }
     }
 

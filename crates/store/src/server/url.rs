@@ -13,6 +13,8 @@ use crate::read_secret;
 pub struct ServerUrl {
     /// How it is written.
     pub form: &'static str,
+    /// What it begins with, before `://`.
+    pub schemes: &'static [&'static str],
     /// The environment variable with a server's URL.
     pub variable: &'static str,
     /// How errors call that place.

@@ -15,7 +15,7 @@ pub type Database = database::Database<Settings>;
 
 impl Databases for Settings {
     const SCHEME: &'static str = "mysql";
-    const WITHOUT_TLS: &'static str = "?require_ssl=false";
+    const WITHOUT_TLS: &'static str = "?tls=off";
 
     fn make(database: &Database) {
         let (server, name, user) = (database.server(), database.name(), database.user());

@@ -1,0 +1,65 @@
+//! What URLs of MySQL and MariaDB may say.
+
+use uidring_store::options::{
+    AUTHORITY, Alias, CERTIFICATE, CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, KEY, Kind,
+    Owner, Row, TLS,
+};
+
+pub static SOCKET: Row = Row::new(
+    "socket",
+    Kind::Path,
+    "The Unix socket of a server on this machine, instead of host and port",
+);
+
+pub static CLEARTEXT: Row = Row::new(
+    "cleartext-password",
+    Kind::Words(&["no", "yes"]),
+    "`yes`: sends the password as it is where the server asks for that, as PAM and LDAP do; needs TLS or a socket",
+)
+.default("no")
+.aliases(&[Alias { name: "enable_cleartext_plugin", read: |value| match value {
+    "true" => Ok("yes".into()),
+    "false" => Ok("no".into()),
+    _ => Err("write true or false"),
+} }]);
+
+pub static OWNER: Owner = Owner {
+    name: "MySQL",
+    rows: &[
+        &TLS,
+        &AUTHORITY,
+        &CERTIFICATE,
+        &KEY,
+        &SOCKET,
+        &CLEARTEXT,
+        &CONNECT_TIMEOUT,
+        &DEADLINE,
+        &DURABILITY,
+        &CLUSTER,
+    ],
+    harmless: &[
+        "charset",
+        "collation",
+        "connection_limit",
+        "encoding",
+        "max_allowed_packet",
+        "parseTime",
+        "pool",
+        "pool_max",
+        "pool_min",
+        "pool_timeout",
+        "serverTimezone",
+        "statement-cache-capacity",
+        "stmt_cache_size",
+        "tcp_keepalive",
+        "tcp_nodelay",
+        "timezone",
+        "wait_timeout",
+    ],
+    refused: &[
+        ("password", "write it before the host: mysql://USER:PASSWORD@HOST/DATABASE"),
+        ("user", "write it before the host: mysql://USER:PASSWORD@HOST/DATABASE"),
+        ("verify_ca", "write tls=verify, or tls=unverified to accept any certificate"),
+        ("verify_identity", "the host's name in the certificate is always checked with tls=verify"),
+    ],
+};

@@ -1,0 +1,182 @@
+//! The options that somebody has given.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use strsim::jaro_winkler;
+
+use super::{Alias, Owner, Row};
+use crate::url::shown;
+use crate::values::{number, time};
+
+/// The options that a URL gives, each checked. It has no text: a value may be secret.
+#[derive(Default)]
+pub struct Given {
+    values: BTreeMap<&'static str, String>,
+    harmless: Vec<&'static str>,
+}
+
+impl Given {
+    /// Reads the parameters of a URL as the options of this owner.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, without the value, and with the name only if that is surely none of a password.
+    pub fn read(owner: &'static Owner, parameters: &[(String, String)]) -> Result<Self, String> {
+        let mut given = Self::default();
+        for (name, value) in parameters {
+            given.add(owner, name, value)?;
+        }
+        Ok(given)
+    }
+
+    fn add(&mut self, owner: &'static Owner, name: &str, value: &str) -> Result<(), String> {
+        let by_name = owner.rows.iter().find_map(|row| Some((*row, row.named(name)?)));
+        if let Some((row, alias)) = by_name {
+            let wrong =
+                |problem: &dyn std::fmt::Display| format!("the value of `{name}`: {problem}");
+            let value = match alias {
+                Some(alias) => (alias.read)(value).map_err(|problem| wrong(&problem))?,
+                None => value.to_owned(),
+            };
+            row.check(&value).map_err(|problem| wrong(&problem))?;
+            return match self.values.insert(row.name, value) {
+                None => Ok(()),
+                Some(_) if name == row.name => Err(format!("`{name}` is given twice")),
+                Some(_) => Err(format!("`{}` is given twice, once as `{name}`", row.name)),
+            };
+        }
+        if let Some((name, advice)) = owner.refused.iter().find(|(refused, _)| *refused == name) {
+            return Err(format!("`{name}` cannot be heeded: {advice}"));
+        }
+        match owner.harmless.iter().find(|harmless| **harmless == name) {
+            Some(name) => self.harmless.push(name),
+            None => return Err(unknown(owner, name)),
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters that change nothing.
+    pub fn harmless(&self) -> &[&'static str] {
+        &self.harmless
+    }
+
+    /// Returns the value of an option.
+    pub fn text(&self, row: &Row) -> Option<&str> {
+        self.values.get(row.name).map(String::as_str)
+    }
+
+    /// Returns whether an option has this value.
+    pub fn is(&self, row: &Row, value: &str) -> bool {
+        self.text(row) == Some(value)
+    }
+
+    /// Returns the value of an option that is a path.
+    pub fn path(&self, row: &Row) -> Option<PathBuf> {
+        self.text(row).map(PathBuf::from)
+    }
+
+    /// Returns the value of an option that is a time.
+    pub fn time(&self, row: &Row) -> Option<Duration> {
+        time(Duration::ZERO..=Duration::MAX)(self.text(row)?).ok()
+    }
+
+    /// Returns the value of an option that is a number.
+    pub fn number(&self, row: &Row) -> Option<u64> {
+        number(0..=u64::MAX)(self.text(row)?).ok()
+    }
+}
+
+impl Row {
+    /// Whether this is its name, and which alias of it.
+    fn named(&self, name: &str) -> Option<Option<&'static Alias>> {
+        if self.name == name {
+            return Some(None);
+        }
+        self.aliases.iter().find(|alias| alias.name == name).map(Some)
+    }
+}
+
+/// Suggests the nearest name. What was written may be a part of a password.
+fn unknown(owner: &Owner, name: &str) -> String {
+    let nearest = owner.rows.iter().max_by(|a, b| {
+        let likeness = |row: &Row| jaro_winkler(row.name, name);
+        likeness(a).total_cmp(&likeness(b))
+    });
+    let nearest =
+        nearest.map_or_else(String::new, |row| format!("; the nearest is `{}`", row.name));
+    format!("{} has no parameter{}{nearest}", owner.name, shown(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CLUSTER, CONNECT_TIMEOUT, DEADLINE, KEY, Kind, TLS};
+    use super::*;
+
+    static COUNT: Row = Row::new("count", Kind::Number(1..=9), "A number");
+
+    static OWNER: Owner = Owner {
+        name: "Some engine",
+        rows: &[&TLS, &KEY, &DEADLINE, &CONNECT_TIMEOUT, &CLUSTER, &COUNT],
+        harmless: &["pool"],
+        refused: &[("schema", "use a database of its own")],
+    };
+
+    fn read(text: &str) -> Result<Given, String> {
+        let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let pairs: Vec<_> = pairs.map(|(name, value)| (name.into(), value.into())).collect();
+        Given::read(&OWNER, &pairs)
+    }
+
+    #[test]
+    fn values_are_read_by_their_rows() {
+        let given = read("tls=off&key=/a&deadline=5m&connect_timeout=3&count=7&pool=10");
+        let given = given.unwrap_or_else(|problem| panic!("{problem}"));
+        assert!(given.is(&TLS, "off") && given.text(&CLUSTER).is_none());
+        assert_eq!(given.path(&KEY), Some("/a".into()));
+        assert_eq!(given.time(&DEADLINE), Some(Duration::from_secs(300)));
+        assert_eq!(given.time(&CONNECT_TIMEOUT), Some(Duration::from_secs(3)));
+        assert_eq!((given.number(&COUNT), given.harmless()), (Some(7), &["pool"][..]));
+    }
+
+    #[test]
+    fn aliases_have_the_values_of_their_clients() {
+        for (text, mode) in [
+            ("sslmode=disable", "off"),
+            ("sslmode=require", "verify"),
+            ("sslmode=verify-full", "verify"),
+            ("ssl-mode=DISABLED", "off"),
+            ("ssl-mode=VERIFY_IDENTITY", "verify"),
+            ("require_ssl=true", "verify"),
+            ("require_ssl=false", "off"),
+        ] {
+            let given = read(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+            assert!(given.is(&TLS, mode), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_heeded_is_an_error_that_shows_no_value() {
+        for (text, problem) in [
+            ("tls=s3cret", "the value of `tls`: write off or verify or unverified"),
+            ("sslmode=prefer", "whoever is in between decides"),
+            ("deadline=0s", "write a time from 1s to 1h"),
+            ("count=10", "write a whole number from 1 to 9"),
+            ("key=", "the value of `key`: it is empty"),
+            ("tls=off&tls=off", "`tls` is given twice"),
+            ("sslmode=require&tls=verify", "`tls` is given twice"),
+            ("tls=verify&sslmode=require", "`tls` is given twice, once as `sslmode`"),
+            ("schema=s3cret", "`schema` cannot be heeded: use a database of its own"),
+            ("dedline=5s", "Some engine has no parameter `dedline`; the nearest is `deadline`"),
+            ("S3cret=1", "Some engine has no parameter;"),
+            ("s3cret=1", "Some engine has no parameter;"),
+        ] {
+            let error = read(text).err().unwrap_or_else(|| panic!("{text}"));
+            assert!(
+                error.contains(problem) && !error.to_lowercase().contains("s3cret"),
+                "{text}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Options that several engines take.
+
+use std::time::Duration;
+
+use super::{Alias, Kind, Row};
+
+/// How long an operation may take.
+pub static DEADLINE: Row = Row::new(
+    "deadline",
+    Kind::Time(Duration::from_secs(1)..=Duration::from_secs(3_600)),
+    "How long an operation may take with all its attempts",
+)
+.default("10s");
+
+/// How long an attempt to connect may take.
+pub static CONNECT_TIMEOUT: Row = Row::new(
+    "connect-timeout",
+    Kind::Time(Duration::from_millis(100)..=Duration::from_secs(3_600)),
+    "How long one attempt to connect may take, with name look-up and login",
+)
+.default("5s")
+.aliases(&[Alias::same("connect_timeout")]);
+
+/// Whether connections have TLS.
+pub static TLS: Row = Row::new(
+    "tls",
+    Kind::Words(&["off", "verify", "unverified"]),
+    "`verify`: TLS, with a certificate that names the host and is signed by a trusted authority. `off`: none. \
+     `unverified`, on MySQL alone: TLS with any certificate, which does not protect against a server in the middle",
+)
+.default("off; an error where there is a password for another machine")
+.aliases(&[
+    Alias { name: "sslmode", read: by_mode },
+    Alias { name: "ssl-mode", read: |mode| by_mode(&mode.to_ascii_lowercase().replace('_', "-")) },
+    Alias { name: "require_ssl", read: |value| match value {
+        "true" => Ok("verify".into()),
+        "false" => Ok("off".into()),
+        _ => Err("write tls=verify or tls=off"),
+    } },
+]);
+
+/// Who signs the servers' certificates.
+pub static AUTHORITY: Row = Row::new(
+    "ca",
+    Kind::Path,
+    "Requires TLS, with a certificate that is signed by an authority in this PEM file",
+)
+.default("the authorities that the system trusts")
+.aliases(&[Alias::same("sslrootcert"), Alias::same("ssl-ca")]);
+
+/// What a client shows.
+pub static CERTIFICATE: Row = Row::new(
+    "cert",
+    Kind::Path,
+    "Requires TLS, and shows the server the certificate in this PEM file; needs `key`",
+)
+.aliases(&[Alias::same("sslcert"), Alias::same("ssl-cert")]);
+
+/// The private key of [`CERTIFICATE`].
+pub static KEY: Row =
+    Row::new("key", Kind::Path, "The private key of `cert`, a PEM file that others may not read")
+        .aliases(&[Alias::same("sslkey"), Alias::same("ssl-key")]);
+
+/// Whether servers that may lose commits are refused.
+pub static DURABILITY: Row = Row::new(
+    "durability",
+    Kind::Words(&["warn", "require"]),
+    "What to do with a server that may lose confirmed commits when its machine crashes: a warning in the log, or \
+     `require` to refuse it",
+)
+.default("warn");
+
+/// Whether any server that answers is a good one.
+pub static CLUSTER: Row = Row::new(
+    "cluster",
+    Kind::Words(&["no", "synchronous"]),
+    "`synchronous`: each server that may answer has every commit that another one has confirmed, so a change of the \
+     server loses nothing",
+)
+.default("no");
+
+/// The modes that clients of MySQL and PostgreSQL have for TLS, in lowercase with `-`.
+fn by_mode(mode: &str) -> Result<String, &'static str> {
+    match mode {
+        "disable" | "disabled" => Ok("off".into()),
+        "require" | "required" | "verify-ca" | "verify-full" | "verify-identity" => {
+            Ok("verify".into())
+        }
+        "allow" | "prefer" | "preferred" => {
+            Err("with that value whoever is in between decides: write tls=verify or tls=off")
+        }
+        _ => Err("write tls=verify or tls=off"),
+    }
+}

@@ -1,0 +1,62 @@
+//! What a URL says of TLS.
+
+use std::path::PathBuf;
+
+use super::{AUTHORITY, CERTIFICATE, Given, KEY, TLS};
+
+/// What a URL says of TLS, and in which files certificates are.
+pub struct Tls {
+    /// What it says; files imply [`TlsMode::Verify`].
+    pub mode: Option<TlsMode>,
+    /// The authorities that alone are trusted.
+    pub authority: Option<PathBuf>,
+    /// The certificate to show, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Whether there is TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMode {
+    /// None.
+    Off,
+    /// The certificate is signed by a trusted authority, and names the host.
+    Verify,
+    /// Any certificate will do.
+    Unverified,
+}
+
+impl Tls {
+    /// Reads the options.
+    ///
+    /// # Errors
+    ///
+    /// What contradicts what, or is missing.
+    pub fn of(given: &Given) -> Result<Self, String> {
+        let mode = match given.text(&TLS) {
+            None => None,
+            Some("verify") => Some(TlsMode::Verify),
+            Some("unverified") => Some(TlsMode::Unverified),
+            Some(_) => Some(TlsMode::Off),
+        };
+        let authority = given.path(&AUTHORITY);
+        let identity = match (given.path(&CERTIFICATE), given.path(&KEY)) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err("`cert` needs `key`, the file of its private key".into()),
+            (None, Some(_)) => {
+                return Err("`key` needs `cert`, the certificate that it belongs to".into());
+            }
+        };
+        let contradicts =
+            |name: &str, mode: &str| Err(format!("`{name}` and tls={mode} contradict each other"));
+        match mode {
+            Some(TlsMode::Off) if authority.is_some() => contradicts("ca", "off"),
+            Some(TlsMode::Off) if identity.is_some() => contradicts("cert", "off"),
+            Some(TlsMode::Unverified) if authority.is_some() => contradicts("ca", "unverified"),
+            None if authority.is_some() || identity.is_some() => {
+                Ok(Self { mode: Some(TlsMode::Verify), authority, identity })
+            }
+            mode => Ok(Self { mode, authority, identity }),
+        }
+    }
+}
