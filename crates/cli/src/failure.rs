@@ -104,6 +104,7 @@ impl From<uidring::Error> for Failure {
             | TableError::InvisibleTag
             | TableError::UrlForPath { .. }
             | TableError::EmptyPath { .. }
+            | TableError::Credentials { .. }
             | TableError::UrlForTag,
         ) = error.store()
         {

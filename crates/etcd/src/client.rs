@@ -8,14 +8,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, log};
-use uidring_store::warn_once;
+use uidring_store::{Credentials, warn_once};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::EtcdStore;
 use crate::key_value::{Answer, answer, transaction};
 use crate::problem::{Action, Problem};
-use crate::store::Login;
 
 /// The first pause between two rounds over all endpoints; each further one is twice as long, up to the
 /// last.
@@ -126,7 +125,7 @@ impl Client {
         success: &[Value],
         failure: &[Value],
     ) -> Result<Answer, Problem> {
-        if let (None, Some(Login { user, password })) = (&self.token, &self.store.login) {
+        if let (None, Some(Credentials { user, password })) = (&self.token, &self.store.login) {
             if let Some(warning) = self.store.password().warning() {
                 warn_once(format!("etcd {}: {warning}", self.store));
             }

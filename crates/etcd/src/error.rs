@@ -28,13 +28,6 @@ pub enum EtcdError {
         problem: &'static str,
     },
 
-    /// User and password are written wrongly. They are not repeated.
-    #[error("user and password of etcd, {location}, are wrong; write USER:PASSWORD")]
-    Credentials {
-        /// The file or variable that holds them.
-        location: &'static str,
-    },
-
     /// The cluster could not be reached, refused, or gave what must not be used.
     #[error("etcd {cluster}: {problem}")]
     Cluster {
@@ -64,9 +57,7 @@ error_traits!(EtcdError);
 impl EtcdError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::Endpoints { .. } | Self::Prefix { .. } | Self::Credentials { .. } => {
-                StoreErrorKind::Invalid
-            }
+            Self::Endpoints { .. } | Self::Prefix { .. } => StoreErrorKind::Invalid,
             Self::Cluster { kind, .. } => *kind,
             Self::NoSpace { .. } => StoreErrorKind::Other,
         }

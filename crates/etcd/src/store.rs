@@ -1,6 +1,5 @@
 //! Where an etcd cluster is and how to get in.
 
-use std::env;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -9,13 +8,16 @@ use uidring::{Error, StoreErrorKind};
 use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity, KEY};
 use uidring_store::plain;
 use uidring_store::url::host_and_port;
-use uidring_store::{TableError, read_secret};
+use uidring_store::{Credentials, TableError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
 use crate::error::EtcdError;
 
 /// The environment variable with user and password.
 const AUTH_VARIABLE: &str = "UIDRING_ETCD_AUTH";
+
+/// How errors call what it holds.
+const CREDENTIALS: &str = "user and password of etcd";
 
 const PREFIX: &str = "/uidring/";
 
@@ -33,17 +35,11 @@ pub struct EtcdStore {
     /// Whether each was written with its scheme.
     says_tls: bool,
     prefix: String,
-    pub(crate) login: Option<Login>,
+    pub(crate) login: Option<Credentials>,
     pub(crate) authorities: Option<Vec<Certificate<'static>>>,
     pub(crate) client_certificate: Option<ClientCert>,
     pub(crate) attempt_timeout: Duration,
     pub(crate) deadline: Duration,
-}
-
-#[derive(Clone)]
-pub struct Login {
-    pub user: String,
-    pub password: String,
 }
 
 impl EtcdStore {
@@ -99,11 +95,10 @@ impl EtcdStore {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read; [`EtcdError::Credentials`](crate::EtcdError::Credentials), which does not repeat what it
+    /// read; [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat what it
     /// holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        let text = read_secret("user and password of etcd", path.as_ref())?;
-        self.login = Some(login("in the file", text.lines().next().unwrap_or_default())?);
+        self.login = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
         Ok(self)
     }
 
@@ -111,11 +106,9 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`EtcdError::Credentials`](crate::EtcdError::Credentials), for an empty variable too.
+    /// [`TableError::Credentials`](uidring_store::TableError::Credentials), for an empty variable too.
     pub fn auth_from_env(mut self) -> Result<Self, Error> {
-        if let Some(auth) = env::var_os(AUTH_VARIABLE) {
-            self.login = Some(login("in UIDRING_ETCD_AUTH", &auth.to_string_lossy())?);
-        }
+        self.login = Credentials::from_env(CREDENTIALS, AUTH_VARIABLE)?.or(self.login);
         Ok(self)
     }
 
@@ -268,15 +261,6 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
 /// As the driver has them.
 fn shared(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
     certificates.iter().map(|one| Certificate::from_der(one).to_owned()).collect()
-}
-
-fn login(location: &'static str, text: &str) -> Result<Login, Error> {
-    match text.trim().split_once(':') {
-        Some((user, password)) if !user.is_empty() && !password.is_empty() => {
-            Ok(Login { user: user.into(), password: password.into() })
-        }
-        _ => Err(EtcdError::Credentials { location }.into()),
-    }
 }
 
 #[cfg(test)]

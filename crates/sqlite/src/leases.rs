@@ -42,8 +42,8 @@ use crate::format::{self, Problem};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteLeases {
-    file: StoreFile,
-    options: LeaseOptions,
+    pub(crate) file: StoreFile,
+    pub(crate) options: LeaseOptions,
 }
 
 impl SqliteLeases {

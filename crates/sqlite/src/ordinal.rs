@@ -1,6 +1,5 @@
 //! The worker id of an ordinal, leased from a file on its pod's volume.
 
-use std::path::Path;
 use std::time::Duration;
 
 use uidring::clock::{Clock, SystemClock};
@@ -48,31 +47,19 @@ const MORE: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteOrdinal {
-    file: StoreFile,
+    leases: SqliteLeases,
     ordinal: Ordinal,
-    options: LeaseOptions,
 }
 
 impl SqliteOrdinal {
     pub(crate) fn of(file: StoreFile, ordinal: Ordinal) -> Self {
-        Self { file: file.for_ordinal(), ordinal, options: LeaseOptions::default() }
+        Self { leases: SqliteLeases::of(file.for_ordinal()), ordinal }
     }
 
-    /// How the worker id is leased; the defaults of [`LeaseOptions`] if not set.
+    /// How the worker id is leased, as for [`SqliteLeases::options`].
     #[must_use]
-    pub fn options(mut self, options: LeaseOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    /// The ordinal.
-    pub fn ordinal(&self) -> Ordinal {
-        self.ordinal
+    pub fn options(self, options: LeaseOptions) -> Self {
+        Self { leases: self.leases.options(options), ..self }
     }
 
     /// Says who holds the worker id, which is more than that none is free. `begun` is when the start began to wait.
@@ -80,9 +67,9 @@ impl SqliteOrdinal {
         if !matches!(error.store(), Some(TableError::NoFreeWorkerId { .. })) {
             return error;
         }
-        match SqliteLeases::of(self.file.clone()).list().as_deref() {
+        match self.leases.list().as_deref() {
             Ok([LeaseRow { owner, state: LeaseState::Held(until), renewed, .. }]) => {
-                let place = self.file.path().display().to_string();
+                let place = self.leases.path().display().to_string();
                 let (owner, until) = (owner.clone(), *until);
                 Error::from(match *renewed > begun {
                     true => TableError::HolderAlive { place, worker_id, owner, until },
@@ -97,10 +84,10 @@ impl SqliteOrdinal {
 impl WorkerSource for SqliteOrdinal {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         let worker_id = self.ordinal.worker_id(&request.layout)?;
-        let options = self.options.clone();
+        let SqliteLeases { file, options } = self.leases.clone();
         let length = options.length();
         let options = options.wait_at_least(length.saturating_add(MORE));
-        let acquiring = Acquiring::new(self.file.clone(), length).only(worker_id);
+        let acquiring = Acquiring::new(file, length).only(worker_id);
         let begun = SystemClock.now();
         let lease = leases::acquire(acquiring, request, &options);
         lease.map(Worker::from).map_err(|error| self.explain(worker_id, begun, error))

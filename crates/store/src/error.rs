@@ -209,6 +209,15 @@ pub enum TableError {
         what: &'static str,
     },
 
+    /// A user and a password are written wrongly. They are not repeated here.
+    #[error("{what} ({place}) are wrong; write USER:PASSWORD")]
+    Credentials {
+        /// Whose they are.
+        what: &'static str,
+        /// The variable that holds them, or that a file does.
+        place: &'static str,
+    },
+
     /// A file has an empty path.
     #[error("{what} was to be named by its path, and the path is empty; name a file")]
     EmptyPath {
@@ -250,6 +259,7 @@ impl TableError {
             | Self::UrlForTag
             | Self::UrlForPath { .. }
             | Self::EmptyPath { .. }
+            | Self::Credentials { .. }
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
         }
     }

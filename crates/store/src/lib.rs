@@ -4,6 +4,7 @@
 //!
 //! Programs use the crate of a store, which re-exports what they need of this one.
 
+mod credentials;
 #[cfg(feature = "tls")]
 mod cryptography;
 mod error;
@@ -31,6 +32,7 @@ use std::path::Path;
 
 use uidring::Error;
 
+pub use self::credentials::Credentials;
 #[cfg(feature = "tls")]
 pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;

@@ -44,13 +44,6 @@ pub enum ZooKeeperError {
     )]
     NoTls,
 
-    /// User and password of a registry are written wrongly.
-    #[error("user and password of the registry, {location}, are wrong; write USER:PASSWORD")]
-    RegistryAuth {
-        /// The file or variable that holds them.
-        location: &'static str,
-    },
-
     /// A registry could not be reached, refused a request, or holds data that must not be used.
     #[error("registry {registry}: {problem}")]
     Registry {
@@ -229,7 +222,6 @@ impl ZooKeeperError {
             Self::LeafName { .. }
             | Self::RegistryServers { .. }
             | Self::NoTls
-            | Self::RegistryAuth { .. }
             | Self::SessionTooShort { .. } => StoreErrorKind::Invalid,
             Self::Registry { kind, .. }
             | Self::Tls { kind, .. }

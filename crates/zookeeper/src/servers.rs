@@ -1,14 +1,13 @@
 //! The servers of a registry, and how to log in to them.
 
-use std::env;
 use std::fmt;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use uidring::Error;
+use uidring_store::Credentials;
 use uidring_store::plain::Login;
-use uidring_store::read_secret;
 use zookeeper_client::{Acl, Acls, AuthId, Client, Connector, Permission};
 
 use super::error::ZooKeeperError;
@@ -18,6 +17,9 @@ use super::tls::Tls;
 
 /// The environment variable with user and password.
 const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
+
+/// How errors call what it holds.
+const CREDENTIALS: &str = "user and password of the registry";
 
 /// The servers of a ZooKeeper ensemble, and the path in it that everything is below:
 ///
@@ -36,8 +38,7 @@ const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
 #[derive(Clone)]
 pub struct ZooKeeperServers {
     hosts: String,
-    /// `user:password`.
-    auth: Option<String>,
+    auth: Option<Credentials>,
     pub(super) session_timeout: Duration,
     pub(super) connect_deadline: Duration,
     /// `None` without TLS.
@@ -78,12 +79,10 @@ impl ZooKeeperServers {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read; [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), which does
-    /// not repeat what it holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    /// read; [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat what it
+    /// holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        const WHAT: &str = "user and password of the registry";
-        let text = read_secret(WHAT, path.as_ref())?;
-        self.auth = Some(read_auth("in the file", text.lines().next().unwrap_or_default())?);
+        self.auth = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
         Ok(self)
     }
 
@@ -91,11 +90,9 @@ impl ZooKeeperServers {
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), for an empty variable too.
+    /// [`TableError::Credentials`](uidring_store::TableError::Credentials), for an empty variable too.
     pub fn auth_from_env(mut self) -> Result<Self, Error> {
-        if let Some(auth) = env::var_os(AUTH_VARIABLE) {
-            self.auth = Some(read_auth("in UIDRING_ZOOKEEPER_AUTH", &auth.to_string_lossy())?);
-        }
+        self.auth = Credentials::from_env(CREDENTIALS, AUTH_VARIABLE)?.or(self.auth);
         Ok(self)
     }
 
@@ -159,7 +156,9 @@ impl ZooKeeperServers {
     pub(super) fn connector(&self) -> Connector {
         let connector = Client::connector().with_session_timeout(self.session_timeout);
         match &self.auth {
-            Some(auth) => connector.with_auth("digest", auth.as_bytes()),
+            Some(Credentials { user, password }) => {
+                connector.with_auth("digest", format!("{user}:{password}").as_bytes())
+            }
             None => connector,
         }
     }
@@ -218,14 +217,6 @@ impl fmt::Debug for ZooKeeperServers {
     }
 }
 
-fn read_auth(location: &'static str, text: &str) -> Result<String, Error> {
-    let text = text.trim();
-    match text.split_once(':') {
-        Some((user, password)) if !user.is_empty() && !password.is_empty() => Ok(text.into()),
-        _ => Err(Error::from(ZooKeeperError::RegistryAuth { location })),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -279,7 +270,7 @@ mod tests {
         };
         for good in ["ids:s3cret", "\u{feff}ids:s3cret\r\nmore", " ids:s3:cret \n"] {
             let servers = read(good).expect("user and password");
-            assert!(servers.auth.as_ref().is_some_and(|auth| auth.starts_with("ids:s3")));
+            assert!(servers.auth.as_ref().is_some_and(|auth| auth.user == "ids"));
             assert!(!format!("{servers} {servers:?}").contains("s3"), "{servers:?}");
         }
         for wrong in ["", "s3cret", ":s3cret", "s3cret:"] {

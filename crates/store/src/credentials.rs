@@ -1,0 +1,49 @@
+//! A user and a password that stand outside of an address.
+
+use std::env;
+use std::path::Path;
+
+use uidring::Error;
+
+use crate::{TableError, read_secret};
+
+/// A user and a password. It has no text.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl Credentials {
+    /// Reads `USER:PASSWORD` from the first line of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`] if the file cannot be read; [`TableError::UrlForPath`];
+    /// [`TableError::Credentials`], which does not repeat what the file holds.
+    pub fn from_file(what: &'static str, path: &Path) -> Result<Self, Error> {
+        let text = read_secret(what, path)?;
+        Self::parse(what, "in the file", text.lines().next().unwrap_or_default())
+    }
+
+    /// Reads `USER:PASSWORD` from an environment variable, if it is set.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::Credentials`], for an empty variable too.
+    pub fn from_env(what: &'static str, variable: &'static str) -> Result<Option<Self>, Error> {
+        let Some(text) = env::var_os(variable) else { return Ok(None) };
+        Self::parse(what, variable, &text.to_string_lossy()).map(Some)
+    }
+
+    fn parse(what: &'static str, place: &'static str, text: &str) -> Result<Self, Error> {
+        match text.trim().split_once(':') {
+            Some((user, password)) if !user.is_empty() && !password.is_empty() => {
+                Ok(Self { user: user.into(), password: password.into() })
+            }
+            _ => Err(TableError::Credentials { what, place }.into()),
+        }
+    }
+}
