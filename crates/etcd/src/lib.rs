@@ -11,11 +11,10 @@ mod store;
 mod worker_ids;
 
 pub use uidring_store::{
-    LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, TableError, WorkerNode, WorkerTable,
-    WorkerUsage,
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, ServerError, TableError, WorkerNode,
+    WorkerTable, WorkerUsage,
 };
 
-pub use self::error::EtcdError;
 pub use self::leases::EtcdLeases;
 pub use self::store::EtcdStore;
 pub use self::worker_ids::EtcdWorkerIds;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::{TableError, tls_advice, tls_error};
 
-use crate::error::EtcdError;
+use crate::error::{self, Cause};
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Problem {
 
     /// The error for callers.
     pub fn error(self, cluster: String, limit: Duration) -> Error {
-        let (kind, problem, source) = match self {
+        let (kind, problem, source): (_, String, Option<Cause>) = match self {
             Self::UsedUp { next, max } => {
                 return TableError::WorkerIdsUsedUp { place: cluster, next, max }.into();
             }
@@ -83,7 +83,9 @@ impl Problem {
                 return TableError::LeaseTableLayout { place: cluster, found, layout }.into();
             }
             Self::Refused { message, .. } if has(&message, "space exceeded") => {
-                return EtcdError::NoSpace { cluster }.into();
+                let problem = "its database is full (alarm NOSPACE): compact and defragment it, or raise \
+                               --quota-backend-bytes, then `etcdctl alarm disarm`";
+                (StoreErrorKind::Other, problem.into(), None)
             }
             Self::Http(error) => {
                 let (kind, problem) = of_http(&error, limit);
@@ -113,7 +115,7 @@ impl Problem {
                 (StoreErrorKind::TimedOut, problem, None)
             }
         };
-        EtcdError::Cluster { cluster, problem, kind, source }.into()
+        error::cluster(&cluster, kind, problem, source)
     }
 }
 

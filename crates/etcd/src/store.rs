@@ -11,7 +11,7 @@ use uidring_store::url::host_and_port;
 use uidring_store::{Credentials, TableError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
-use crate::error::EtcdError;
+use crate::error;
 
 /// The environment variable with user and password.
 const AUTH_VARIABLE: &str = "UIDRING_ETCD_AUTH";
@@ -48,17 +48,17 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`EtcdError::Endpoints`](crate::EtcdError::Endpoints), which does not repeat them.
+    /// [`ServerError::Address`](crate::ServerError::Address), which does not repeat them.
     pub fn new(endpoints: &str) -> Result<Self, Error> {
         let says_tls = endpoints.split(',').all(|endpoint| endpoint.contains("://"));
         let endpoints: Result<Vec<_>, _> = endpoints.trim().split(',').map(endpoint).collect();
-        let endpoints = endpoints.map_err(|problem| EtcdError::Endpoints { problem })?;
+        let endpoints = endpoints.map_err(error::endpoints)?;
         let has_tls = |endpoint: &String| endpoint.starts_with("https://");
         if endpoints.iter().any(|endpoint| has_tls(endpoint) != has_tls(&endpoints[0])) {
             // A password would go in the clear to one as soon as another does not answer.
             let problem =
                 "some have TLS and some have not: write https:// before each, or before none";
-            return Err(EtcdError::Endpoints { problem }.into());
+            return Err(error::endpoints(problem));
         }
         Ok(Self {
             endpoints,
@@ -77,14 +77,17 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`EtcdError::Prefix`](crate::EtcdError::Prefix).
+    /// [`ServerError::Server`](crate::ServerError::Server).
     pub fn prefix(mut self, prefix: &str) -> Result<Self, Error> {
-        let wrong = |problem| EtcdError::Prefix { prefix: prefix.into(), problem };
+        let wrong = |problem: &str| {
+            let problem = format!("`{prefix}` cannot be the prefix of its keys: {problem}");
+            error::cluster(&self, StoreErrorKind::Invalid, problem, None)
+        };
         if !prefix.starts_with('/') {
-            return Err(wrong("it does not begin with a slash").into());
+            return Err(wrong("it does not begin with a slash"));
         }
         if prefix.contains(|letter: char| !matches!(letter, '!'..='~')) {
-            return Err(wrong("only printable ASCII without blanks is allowed").into());
+            return Err(wrong("only printable ASCII without blanks is allowed"));
         }
         self.prefix = format!("{}/", prefix.trim_end_matches('/'));
         Ok(self)
@@ -118,7 +121,7 @@ impl EtcdStore {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read, or holds no certificate; [`EtcdError::Endpoints`](crate::EtcdError::Endpoints) if an endpoint
+    /// read, or holds no certificate; [`ServerError::Address`](crate::ServerError::Address) if an endpoint
     /// has no TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.require_tls()?;
@@ -168,13 +171,7 @@ impl EtcdStore {
     /// Refuses to send a password to another machine in the clear, unless the endpoints say so.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.password().refusal("https:// before each endpoint", "http://") {
-            Some(problem) => Err(EtcdError::Cluster {
-                cluster: self.to_string(),
-                problem,
-                kind: StoreErrorKind::Invalid,
-                source: None,
-            }
-            .into()),
+            Some(problem) => Err(error::cluster(self, StoreErrorKind::Invalid, problem, None)),
             None => Ok(()),
         }
     }
@@ -216,7 +213,7 @@ impl EtcdStore {
             return Ok(());
         }
         let problem = "certificates were given, and an endpoint is without TLS";
-        Err(EtcdError::Endpoints { problem }.into())
+        Err(error::endpoints(problem))
     }
 }
 
@@ -267,6 +264,8 @@ fn shared(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
 mod tests {
     use std::fs;
 
+    use uidring_store::ServerError;
+
     use super::*;
 
     #[test]
@@ -298,7 +297,7 @@ mod tests {
             "https://a,b:1",
         ] {
             let error = EtcdStore::new(wrong).expect_err(wrong);
-            assert!(matches!(error.store(), Some(EtcdError::Endpoints { .. })), "{error:?}");
+            assert!(matches!(error.store(), Some(ServerError::Address { .. })), "{error:?}");
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
     }
@@ -348,7 +347,7 @@ mod tests {
         assert!(error.to_string().contains("without TLS"), "{error}");
         for wrong in ["", "ids", "/a b", "/\u{e4}"] {
             let error = EtcdStore::new("h").and_then(|s| s.prefix(wrong)).expect_err(wrong);
-            assert!(matches!(error.store(), Some(EtcdError::Prefix { .. })), "{error:?}");
+            assert!(error.to_string().contains("cannot be the prefix"), "{error:?}");
         }
         let store = EtcdStore::new("h").and_then(|store| store.prefix("/a")).expect("a prefix");
         assert_eq!(store.counter(), "/a/counter");

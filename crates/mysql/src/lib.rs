@@ -5,7 +5,8 @@ mod failure;
 mod session;
 mod store;
 
-use uidring_store::server::{ServerError, ServerLeases, ServerSegments, ServerWorkerNodes};
+use uidring_store::ServerError;
+use uidring_store::server::{ServerLeases, ServerSegments, ServerWorkerNodes};
 pub use uidring_store::{
     LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
     TableError, WorkerNode, WorkerTable, WorkerUsage,
@@ -58,6 +59,6 @@ pub type MySqlLeases = ServerLeases<MySql>;
 /// ```
 pub type MySqlSegments = ServerSegments<MySql>;
 
-/// Why a MySQL or MariaDB server could not be used; the source of `Database` is one of the driver's errors,
+/// Why a MySQL or MariaDB server could not be used; the source of `Server` is one of the driver's errors,
 /// such as [`mysql_async::ServerError`], or the system's.
 pub type MySqlError = ServerError;

@@ -148,7 +148,7 @@ fn a_cluster_is_a_risk_and_a_node_without_a_majority_refuses() {
     let patient = |node| store(&cluster, &database, node).deadline(Duration::from_secs(60));
     let refusal = |store: &MySqlStore| {
         let error = WorkerTable::assign(&store.worker_nodes(), &layout()).expect_err("refused");
-        let Some(MySqlError::Database { kind, .. }) = error.store() else { panic!("{error:?}") };
+        let Some(MySqlError::Server { kind, .. }) = error.store() else { panic!("{error:?}") };
         (*kind, chain(&error))
     };
     let (_, text) = refusal(&patient(1).require_durability());

@@ -8,7 +8,8 @@ mod store;
 mod tables;
 mod values;
 
-use uidring_store::server::{ServerError, ServerLeases, ServerSegments, ServerWorkerNodes};
+use uidring_store::ServerError;
+use uidring_store::server::{ServerLeases, ServerSegments, ServerWorkerNodes};
 pub use uidring_store::{
     LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
     TableError, WorkerNode, WorkerTable, WorkerUsage,
@@ -58,6 +59,6 @@ pub type PostgresLeases = ServerLeases<Postgres>;
 /// ```
 pub type PostgresSegments = ServerSegments<Postgres>;
 
-/// Why a PostgreSQL server could not be used; the source of `Database` is one of the driver's errors
+/// Why a PostgreSQL server could not be used; the source of `Server` is one of the driver's errors
 /// ([`tokio_postgres::Error`]) or the system's.
 pub type PostgresError = ServerError;

@@ -31,7 +31,7 @@ fn refusal(store: &PostgresStore) -> (StoreErrorKind, String) {
     let begin = Instant::now();
     let error = store.worker_nodes().assign(&LAYOUT).expect_err("refused");
     assert!(begin.elapsed() < store_limit(), "{:?}", begin.elapsed());
-    let Some(PostgresError::Database { kind, .. }) = error.store() else { panic!("{error:?}") };
+    let Some(PostgresError::Server { kind, .. }) = error.store() else { panic!("{error:?}") };
     (*kind, servers::told(&error, store))
 }
 

@@ -17,6 +17,7 @@ pub mod pem;
 pub mod plain;
 #[cfg(feature = "server")]
 pub mod server;
+mod server_error;
 mod small_file;
 pub mod sql;
 mod table;
@@ -38,6 +39,7 @@ pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
+pub use self::server_error::ServerError;
 pub use self::small_file::{read_private_file, read_small_file};
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{

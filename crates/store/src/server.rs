@@ -21,7 +21,6 @@ mod url;
 mod value;
 
 pub use self::engine::{Engine, Purpose};
-pub use self::error::ServerError;
 pub use self::explain::explain;
 pub use self::leases::ServerLeases;
 pub use self::nodes::ServerWorkerNodes;

@@ -22,7 +22,7 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// What the store says: `SqliteError::File`, `MySqlError::Database`.
+    /// What the store says: `SqliteError::File`, `ServerError::Server`.
     fn create(&self) -> Result<(), Error>;
 
     /// Returns all rows, by id.

@@ -14,7 +14,7 @@ pub trait SegmentTable {
     ///
     /// [`TableError::TagExists`](crate::TableError::TagExists),
     /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag); what the store says:
-    /// `SqliteError::File`, `MySqlError::Database`.
+    /// `SqliteError::File`, `ServerError::Server`.
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error>;
 
     /// Returns all tags, by name.

@@ -26,24 +26,6 @@ pub enum ZooKeeperError {
         problem: &'static str,
     },
 
-    /// The servers of a registry are written wrongly. The text is not repeated: it may hold a
-    /// password.
-    #[error(
-        "the servers of the registry are wrong: {problem}; write HOST:PORT,HOST:PORT, with tls:// before \
-         each for TLS, and with /PATH at the end to use a path"
-    )]
-    RegistryServers {
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-
-    /// The servers are to be reached by TLS, and this program is built without it.
-    #[error(
-        "this program is built without TLS for ZooKeeper; build it with the feature `tls` of \
-         uidring-zookeeper, or name the servers without tls://"
-    )]
-    NoTls,
-
     /// A registry could not be reached, refused a request, or holds data that must not be used.
     #[error("registry {registry}: {problem}")]
     Registry {
@@ -53,21 +35,8 @@ pub enum ZooKeeperError {
         problem: String,
         /// What kind of thing went wrong.
         kind: StoreErrorKind,
-        /// The client's error, if that is the cause.
-        source: Option<zookeeper_client::Error>,
-    },
-
-    /// TLS with a server of a registry failed.
-    #[error("registry {registry}: {problem}")]
-    Tls {
-        /// Its servers, and the path in it.
-        registry: String,
-        /// Which server it is, and what to do.
-        problem: String,
-        /// `Denied` if every server has refused, or been refused, or TLS cannot be set up; else `Unreachable`.
-        kind: StoreErrorKind,
-        /// What rustls or the system says.
-        source: Arc<dyn std::error::Error + Send + Sync>,
+        /// What the client, rustls or the system says, if that is the cause.
+        source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     },
 
     /// The servers do not allow this user something, by a node's access list. A wrong password is
@@ -85,19 +54,6 @@ pub enum ZooKeeperError {
         right: Right,
         /// The client's error.
         source: zookeeper_client::Error,
-    },
-
-    /// The client of a registry did not start, or ended.
-    #[error("the client of registry {registry} {problem}")]
-    Client {
-        /// Its servers, and the path in it.
-        registry: String,
-        /// What went wrong, and what to do.
-        problem: &'static str,
-        /// What kind of thing went wrong.
-        kind: StoreErrorKind,
-        /// The system's error, if that is the cause.
-        source: Option<Arc<io::Error>>,
     },
 
     /// The registry has used up the worker ids of the layout.
@@ -219,14 +175,8 @@ impl fmt::Display for Right {
 impl ZooKeeperError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::LeafName { .. }
-            | Self::RegistryServers { .. }
-            | Self::NoTls
-            | Self::SessionTooShort { .. } => StoreErrorKind::Invalid,
-            Self::Registry { kind, .. }
-            | Self::Tls { kind, .. }
-            | Self::Client { kind, .. }
-            | Self::CacheFile { kind, .. } => *kind,
+            Self::LeafName { .. } | Self::SessionTooShort { .. } => StoreErrorKind::Invalid,
+            Self::Registry { kind, .. } | Self::CacheFile { kind, .. } => *kind,
             Self::NotAllowed { .. } => StoreErrorKind::Denied,
             Self::RegistryFull { .. } => StoreErrorKind::Exhausted,
             Self::InstanceInUse { .. } => StoreErrorKind::Held,

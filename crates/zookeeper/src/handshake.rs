@@ -49,7 +49,7 @@ pub async fn all_refused(
         // What TLS says counts more than that a connection was closed.
         if is_final || refusal.is_none() {
             let problem = format!("TLS with {} failed; {}", server.address, advice(&error));
-            *refusal = Some(registry.tls_failed(problem, kind, error));
+            *refusal = Some(registry.caused(kind, problem, error));
         }
     }
     if answers < tls.servers().len() {

@@ -41,8 +41,7 @@ impl ZooKeeperServers {
     /// # Errors
     ///
     /// [`ZooKeeperError::LeafName`]; [`ZooKeeperError::Registry`] if the servers are away or refuse,
-    /// or if there is no such registry; [`ZooKeeperError::Tls`]; [`ZooKeeperError::NotAllowed`];
-    /// [`ZooKeeperError::Client`].
+    /// or if there is no such registry; [`ZooKeeperError::NotAllowed`].
     pub fn leaf_nodes(&self, name: &str) -> Result<Vec<LeafNode>, Error> {
         // This one only looks, and needs no name.
         let registry = Registry::new(self.clone(), name, Instance::new("list")?)?;

@@ -75,9 +75,8 @@ async fn connect_by_tls(registry: &Registry, tls: &Tls) -> Result<Client, ZooKee
     let servers = &registry.servers;
     let limit = servers.connect_deadline;
     let prepared = tls.prepare();
-    let Prepared { options, config } = prepared.map_err(|cause| {
-        registry.tls_failed("TLS cannot be used", StoreErrorKind::Denied, cause)
-    })?;
+    let Prepared { options, config } = prepared
+        .map_err(|cause| registry.caused(StoreErrorKind::Denied, "TLS cannot be used", cause))?;
     let hosts = without_schemes(servers.hosts());
     let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
     let mut refusal = None;
@@ -274,6 +273,5 @@ fn failed(registry: &Registry, error: Error) -> ZooKeeperError {
         // Everything else has to do with the connection or the session.
         _ => (Unreachable, "the servers cannot be reached, or the connection broke"),
     };
-    let (registry, problem) = (registry.to_string(), problem.into());
-    ZooKeeperError::Registry { registry, problem, kind, source: Some(error) }
+    registry.caused(kind, problem, error)
 }

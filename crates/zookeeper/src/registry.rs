@@ -97,20 +97,20 @@ impl Registry {
         ZooKeeperError::Registry { registry, problem, kind, source: None }
     }
 
-    /// No server could be asked, or none has answered.
-    pub fn unreachable(&self, problem: impl Into<String>) -> ZooKeeperError {
-        self.error(StoreErrorKind::Unreachable, problem)
-    }
-
-    #[cfg(feature = "tls")]
-    pub fn tls_failed(
+    /// The same, with what the client, rustls or the system says.
+    pub fn caused(
         &self,
-        problem: impl Into<String>,
         kind: StoreErrorKind,
+        problem: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> ZooKeeperError {
         let (registry, problem) = (self.to_string(), problem.into());
-        ZooKeeperError::Tls { registry, problem, kind, source: source.into().into() }
+        ZooKeeperError::Registry { registry, problem, kind, source: Some(source.into().into()) }
+    }
+
+    /// No server could be asked, or none has answered.
+    pub fn unreachable(&self, problem: impl Into<String>) -> ZooKeeperError {
+        self.error(StoreErrorKind::Unreachable, problem)
     }
 
     pub fn no_answer(&self, within: Duration) -> ZooKeeperError {
@@ -136,15 +136,13 @@ impl Registry {
 
     /// The client's thread or runtime could not be started.
     pub fn client_not_started(&self, source: io::Error) -> ZooKeeperError {
-        let problem = "did not start; is the process at its limits?";
-        let (registry, source) = (self.to_string(), Some(source.into()));
-        ZooKeeperError::Client { registry, problem, kind: StoreErrorKind::Denied, source }
+        let problem = "its client did not start; is the process at its limits?";
+        self.caused(StoreErrorKind::Denied, problem, source)
     }
 
     /// The session has ended with its thread, and nobody looks after the name any more.
     pub fn client_ended(&self) -> ZooKeeperError {
-        let (registry, problem) = (self.to_string(), "has ended unexpectedly; start again");
-        ZooKeeperError::Client { registry, problem, kind: StoreErrorKind::Corrupt, source: None }
+        self.corrupt("its client has ended unexpectedly; start again")
     }
 
     /// Somebody else has the instance's name, or had it.

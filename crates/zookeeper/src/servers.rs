@@ -6,11 +6,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::Credentials;
 use uidring_store::plain::Login;
+use uidring_store::{Credentials, ServerError};
 use zookeeper_client::{Acl, Acls, AuthId, Client, Connector, Permission};
 
-use super::error::ZooKeeperError;
 use super::hosts::parse;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
@@ -51,15 +50,15 @@ impl ZooKeeperServers {
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::RegistryServers`](crate::ZooKeeperError::RegistryServers), which does not
-    /// repeat the text; [`ZooKeeperError::NoTls`](crate::ZooKeeperError::NoTls).
+    /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the text.
     pub fn new(hosts: &str) -> Result<Self, Error> {
-        let wrong = |problem| ZooKeeperError::RegistryServers { problem };
         let parsed = parse(hosts).map_err(wrong)?;
         let is_tls = parsed.iter().any(|host| host.is_tls);
         #[cfg(not(feature = "tls"))]
         if is_tls {
-            return Err(ZooKeeperError::NoTls.into());
+            return Err(wrong(
+                "it asks for TLS, and this program is built without it (the feature `tls` of uidring-zookeeper)",
+            ));
         }
         #[cfg(feature = "tls")]
         let tls = is_tls.then(|| Tls::new(&parsed).map_err(wrong)).transpose()?;
@@ -104,8 +103,8 @@ impl ZooKeeperServers {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read, or holds no certificate; [`ZooKeeperError::RegistryServers`](crate::ZooKeeperError::RegistryServers)
-    /// if the servers are without TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    /// read, or holds no certificate; [`ServerError::Address`](uidring_store::ServerError::Address) if the servers are
+    /// without TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     #[cfg(feature = "tls")]
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.tls_mut()?.trust(path.as_ref())?;
@@ -132,8 +131,7 @@ impl ZooKeeperServers {
     #[cfg(feature = "tls")]
     fn tls_mut(&mut self) -> Result<&mut Tls, Error> {
         let problem = "certificates were given, and they are without TLS";
-        let tls = self.tls.as_mut().ok_or(ZooKeeperError::RegistryServers { problem })?;
-        Ok(tls)
+        self.tls.as_mut().ok_or_else(|| wrong(problem))
     }
 
     /// Sets how long the servers keep the session of an instance that they do not hear from; 10 s by
@@ -199,6 +197,13 @@ impl ZooKeeperServers {
     }
 }
 
+/// Returns the error for a text of servers.
+fn wrong(problem: &str) -> Error {
+    let form = "HOST:PORT,HOST:PORT, with tls:// before each for TLS, and with /PATH at the end to use a path";
+    let (what, place) = ("the address of the registry", "as given".into());
+    ServerError::Address { what, place, form, problem: problem.into() }.into()
+}
+
 /// Hosts and path.
 impl fmt::Display for ZooKeeperServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -235,10 +240,7 @@ mod tests {
             ["h/../x", "h 1", "zk://s3cret@h", "zk://s3cret", "u:s3cret@h", "[::1]2181", "[]:1"];
         for wrong in short.into_iter().chain(long) {
             let error = ZooKeeperServers::new(wrong).expect_err(wrong);
-            assert!(
-                matches!(error.store(), Some(ZooKeeperError::RegistryServers { .. })),
-                "{error:?}"
-            );
+            assert!(matches!(error.store(), Some(ServerError::Address { .. })), "{error:?}");
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
     }

@@ -35,8 +35,7 @@ impl LeafZooKeeper {
     ///
     /// # Errors
     ///
-    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds what cannot be used;
-    ///   [`ZooKeeperError::Tls`] if TLS fails; [`ZooKeeperError::Client`].
+    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds what cannot be used.
     /// - [`ZooKeeperError::NotAllowed`] if this user lacks a right on a node.
     /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for
     ///   [`max_outage`](Self::max_outage).
@@ -195,9 +194,7 @@ fn by_file(
 
 /// Says that there was no file to go by.
 fn without_file(mut error: ZooKeeperError, file: Option<&impl LocalFile>) -> ZooKeeperError {
-    if let ZooKeeperError::Registry { problem, .. } | ZooKeeperError::Tls { problem, .. } =
-        &mut error
-    {
+    if let ZooKeeperError::Registry { problem, .. } = &mut error {
         let file = file.map_or_else(String::new, |file| format!(" {}", file.name()));
         *problem += &format!(
             "; there is no cache file{file} to start from meanwhile, since this instance has not started \

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uidring::Error;
 use uidring::segment::SegmentStore;
-use uidring_etcd::{EtcdError, EtcdStore};
-use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+use uidring_etcd::EtcdStore;
+use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, ServerError, WorkerTable};
 
 use super::database::Database;
 use crate::args::etcd::EtcdArgs;
@@ -38,7 +38,7 @@ pub fn open(args: &EtcdArgs) -> Result<Box<dyn Database>, Failure> {
 
 /// What is written wrongly is wrong usage, wherever it was found; a file that cannot be read is a failure.
 fn wrong(error: Error) -> Failure {
-    if error.store::<EtcdError>().is_some() { Failure::usage(error) } else { error.into() }
+    if error.store::<ServerError>().is_some() { Failure::usage(error) } else { error.into() }
 }
 
 /// It has no segments, and `stores::open_segments` never opens it.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use uidring::segment::SegmentStore;
-use uidring_store::server::{Engine, ServerError, ServerSegments, ServerStore, ServerWorkerNodes};
-use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+use uidring_store::server::{Engine, ServerSegments, ServerStore, ServerWorkerNodes};
+use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, ServerError, WorkerTable};
 
 use super::database::Database;
 use crate::args::set;

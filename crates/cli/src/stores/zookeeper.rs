@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uidring::Error;
 use uidring::WorkerSource;
 #[cfg(feature = "zookeeper-tls")]
-use uidring_zookeeper::ZooKeeperError;
+use uidring_store::ServerError;
 use uidring_zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 
 use crate::args::registry::{InstanceArgs, RegistryArgs};
@@ -98,7 +98,7 @@ fn with_certificates(
 /// Certificates without TLS are wrong usage; a file that cannot be read is a failure.
 #[cfg(feature = "zookeeper-tls")]
 fn wrong(error: Error) -> Failure {
-    if error.store::<ZooKeeperError>().is_some() { Failure::usage(error) } else { error.into() }
+    if error.store::<ServerError>().is_some() { Failure::usage(error) } else { error.into() }
 }
 
 fn yes_or_no(is: bool) -> String {

@@ -91,7 +91,7 @@ fn instances_keep_their_numbers() {
     assert_eq!(by_file.status, Some(0), "{by_file:?}");
     let mut empty = home.command(&format!("{generate} --instance auth-1"));
     let run = Run::of(empty.env("UIDRING_ZOOKEEPER_AUTH", ""));
-    assert!(run.status == Some(1) && run.stderr.contains("UIDRING_ZOOKEEPER_AUTH"), "{run:?}");
+    assert!(run.status == Some(2) && run.stderr.contains("UIDRING_ZOOKEEPER_AUTH"), "{run:?}");
     for (auth, status) in [("user:two", Some(1)), ("user:one", Some(0))] {
         let mut command = home.command(&format!("{generate} --instance auth-0"));
         let run = Run::of(command.env("UIDRING_ZOOKEEPER_AUTH", auth));
@@ -218,8 +218,8 @@ fn words_that_do_not_fit_are_refused_before_anything_is_done() {
     assert!(run.status == Some(2) && run.stderr.contains("it is empty"), "{run:?}");
     let mut auth = home.command(&format!("generate {zookeeper} --instance a"));
     let run = Run::of(auth.env("UIDRING_ZOOKEEPER_AUTH", "s3cret"));
-    assert_eq!(run.status, Some(1), "{run:?}");
-    assert!(run.stderr.contains("in UIDRING_ZOOKEEPER_AUTH, are wrong"), "{}", run.stderr);
+    assert_eq!(run.status, Some(2), "{run:?}");
+    assert!(run.stderr.contains("(UIDRING_ZOOKEEPER_AUTH) are wrong"), "{}", run.stderr);
     assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
     assert_eq!(fs::read_dir(home.folder.path()).expect("a folder").count(), 0, "nothing was made");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use uidring::{Layout, StoreErrorKind};
-use uidring_etcd::{EtcdError, TableError, WorkerTable};
+use uidring_etcd::{ServerError, TableError, WorkerTable};
 use uidring_testkit::chain;
 use uidring_testkit::etcd::Etcd;
 
@@ -54,8 +54,8 @@ fn a_counter_that_was_deleted_hands_out_nothing() {
     let error = ids.assign(&Layout::UID_GENERATOR).expect_err("went back");
     let text = chain(&error);
     assert!(text.contains("worker id 1 was handed out before"), "{text}");
-    let is_corrupt = |error: &EtcdError| {
-        matches!(error, EtcdError::Cluster { kind: StoreErrorKind::Corrupt, .. })
+    let is_corrupt = |error: &ServerError| {
+        matches!(error, ServerError::Server { kind: StoreErrorKind::Corrupt, .. })
     };
     assert!(error.store().is_some_and(is_corrupt), "{error:?}");
     // What docs/etcd.md says to do.

@@ -18,7 +18,7 @@ fn use_it(store: &MySqlStore) -> Result<(), Error> {
 /// What the server refuses, and the advice.
 fn refusal(store: &MySqlStore) -> (StoreErrorKind, String) {
     let error = use_it(store).expect_err("refused");
-    let Some(MySqlError::Database { kind, .. }) = error.store() else { panic!("{error:?}") };
+    let Some(MySqlError::Server { kind, .. }) = error.store() else { panic!("{error:?}") };
     (*kind, chain(&error))
 }
 

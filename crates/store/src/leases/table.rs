@@ -24,7 +24,7 @@ pub trait LeaseTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// What the store says: `SqliteError::File`, `MySqlError::Database`.
+    /// What the store says: `SqliteError::File`, `ServerError::Server`.
     fn create(&self) -> Result<(), Error>;
 
     /// Leases a worker id: the lowest that is free, or another one if many start at once, or a new one if

@@ -3,10 +3,10 @@
 use uidring::Error;
 
 use super::engine::Engine;
-use super::error::ServerError;
+use super::error::database;
 use super::problem::{Cause, Failure, Problem};
 use super::tables::Table;
-use crate::TableError;
+use crate::{ServerError, TableError};
 
 /// Returns the error for callers: what to do, with what the driver said as its source.
 pub fn explain<E: Engine>(engine: &E, table: &Table, problem: Problem<E::Failure>) -> Error {
@@ -48,5 +48,5 @@ pub fn explain<E: Engine>(engine: &E, table: &Table, problem: Problem<E::Failure
         ),
         Problem::Driver(failure) => (engine.advice(table, &failure), failure.into_cause()),
     };
-    ServerError::Database { server: engine.to_string(), problem, kind, source }.into()
+    database(engine, kind, problem, source)
 }

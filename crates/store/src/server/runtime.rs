@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use uidring::{Error, StoreErrorKind};
 
 use super::engine::Engine;
-use super::error::ServerError;
+use super::error::database;
 use super::store::ServerStore;
 
 /// A runtime that the first call starts. It outlives the call, as an open connection needs.
@@ -63,5 +63,5 @@ impl Drop for BlockingRuntime {
 }
 
 fn failed<E: Engine>(server: &ServerStore<E>, what: &str) -> Error {
-    ServerError::refusal(server, StoreErrorKind::Other, format!("the client failed: {what}"))
+    database(server, StoreErrorKind::Other, format!("the client failed: {what}"), None)
 }

@@ -19,7 +19,7 @@ use self::tags::{Change, ChangeTag, CreateTag, ListTags};
 use self::together::{LoadTogether, Together};
 use super::client::Client;
 use super::engine::{Engine, Purpose};
-use super::error::{ServerError, described, with_note};
+use super::error::{database, described, with_note};
 use super::explain::explain;
 use super::settings::Settings;
 use super::store::ServerStore;
@@ -229,7 +229,7 @@ impl<E: Engine> SegmentStore for ServerSegments<E> {
         apart.sort_unstable();
         for index in apart {
             if let Some((kind, problem)) = &unreachable {
-                let error = ServerError::refusal(self.store(), *kind, String::clone(problem));
+                let error = database(self.store(), *kind, String::clone(problem), None);
                 loaded(index, Err(error.into()));
                 continue;
             }

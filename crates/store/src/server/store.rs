@@ -8,8 +8,9 @@ use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 
 use super::engine::Engine;
+use super::error::database;
 use super::settings::{Inspected, Settings};
-use super::{ServerError, url};
+use super::url;
 use crate::options::{Given, Tls, TlsMode};
 use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::SOCKET_WITH_TLS;
@@ -30,7 +31,7 @@ impl<E: Engine> ServerStore<E> {
     ///
     /// # Errors
     ///
-    /// [`ServerError::DatabaseUrl`], which does not repeat the URL; those of the files that the URL names.
+    /// [`ServerError::Address`](crate::ServerError::Address), which does not repeat the URL; those of the files that the URL names.
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let wrong = |problem| E::URL.wrong(problem);
         let url = Url::split(url, E::URL.schemes).map_err(wrong)?;
@@ -156,7 +157,7 @@ impl<E: Engine> ServerStore<E> {
     /// Checks the options before each operation.
     pub(super) fn check(&self) -> Result<(), Error> {
         match self.refusal() {
-            Some(problem) => Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem)),
+            Some(problem) => Err(database(self, StoreErrorKind::Invalid, problem, None)),
             None => Ok(()),
         }
     }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use uidring::Error;
 
-use super::error::ServerError;
-use crate::read_secret;
+use crate::{ServerError, read_secret};
 
 /// How the URL of a kind of server is written, and where it is found.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +28,14 @@ impl ServerUrl {
 
     fn wrong_in(&self, place: &str, problem: String) -> Error {
         let place = place.into();
-        ServerError::DatabaseUrl { place, form: self.form, problem }.into()
+        ServerError::Address { what: "the URL of the database", place, form: self.form, problem }
+            .into()
     }
 
     /// Says where a wrong URL was found.
     fn found(&self, error: Error, place: &str) -> Error {
         match error.store() {
-            Some(ServerError::DatabaseUrl { problem, .. }) => self.wrong_in(place, problem.clone()),
+            Some(ServerError::Address { problem, .. }) => self.wrong_in(place, problem.clone()),
             _ => error,
         }
     }

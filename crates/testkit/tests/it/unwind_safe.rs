@@ -10,7 +10,6 @@ use uidring::segment::{LoadError, PushError, SegmentChain, SegmentError, Segment
 use uidring::worker::RenewError;
 use uidring::*;
 use uidring_client::{Client, ClientError};
-use uidring_etcd::EtcdError;
 use uidring_mysql::MySqlError;
 use uidring_postgres::PostgresError;
 use uidring_server::{IssueError, ServeError, TlsError};
@@ -60,7 +59,6 @@ const fn errors() {
     can_be_used_after_a_panic::<SqliteError>();
     can_be_used_after_a_panic::<MySqlError>();
     can_be_used_after_a_panic::<PostgresError>();
-    can_be_used_after_a_panic::<EtcdError>();
     can_be_used_after_a_panic::<ZooKeeperError>();
     can_be_used_after_a_panic::<ClientError>();
     can_be_used_after_a_panic::<IssueError>();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use uidring::{Error, Layout, StoreErrorKind};
+use uidring_store::ServerError;
 use uidring_testkit::certificates::{Authority, Certificate};
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, TableError, ZooKeeperError, ZooKeeperServers};
@@ -65,7 +66,7 @@ fn refused(servers: ZooKeeperServers) -> (StoreErrorKind, String) {
     // Threads may wait for a processor.
     assert!(start.elapsed() < DEADLINE * 2, "{:?}: {text}", start.elapsed());
     match (error.store(), &error) {
-        (Some(ZooKeeperError::Tls { kind, .. }), Error::Store(store)) => {
+        (Some(ZooKeeperError::Registry { kind, .. }), Error::Store(store)) => {
             assert_eq!(*kind, store.kind(), "{text}");
             (*kind, text)
         }
@@ -190,7 +191,7 @@ fn files_and_hosts_are_looked_at_before_anything_is_done() {
         ["tls://a..b:1", "tls://-:1", "tls://a%:1", "tls://[::1%eth0]:1", "tls://h/a,tls://b"]
     {
         let error = ZooKeeperServers::new(wrong).expect_err(wrong);
-        let wrong = matches!(error.store(), Some(ZooKeeperError::RegistryServers { .. }));
+        let wrong = matches!(error.store(), Some(ServerError::Address { .. }));
         assert!(wrong, "{error:?}");
     }
     let servers = at("tls://zk1,tls://[::1]:2281/ids");
