@@ -8,6 +8,7 @@ mod leases;
 mod node;
 mod problem;
 mod store;
+mod url;
 mod worker_ids;
 
 pub use uidring_store::{

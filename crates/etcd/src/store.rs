@@ -170,7 +170,10 @@ impl EtcdStore {
 
     /// Refuses to send a password to another machine in the clear, unless the endpoints say so.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.password().refusal("https:// before each endpoint", "http://") {
+        match self
+            .password()
+            .refusal("tls=verify in a URL or https:// before each endpoint", "tls=off or http://")
+        {
             Some(problem) => Err(error::cluster(self, StoreErrorKind::Invalid, problem, None)),
             None => Ok(()),
         }
@@ -337,7 +340,7 @@ mod tests {
             assert_eq!(store.password().warning().is_some(), is_plain, "{endpoints}");
             let refused = store.check().err().map(|error| error.to_string());
             assert_eq!(refused.is_some(), is_refused, "{endpoints}: {refused:?}");
-            assert!(refused.is_none_or(|text| text.contains("write https://")), "{endpoints}");
+            assert!(refused.is_none_or(|text| text.contains("write tls=verify")), "{endpoints}");
         }
     }
 

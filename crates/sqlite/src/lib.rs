@@ -27,6 +27,7 @@ mod problem;
 mod read_only;
 mod segments;
 mod store;
+mod url;
 mod volume;
 mod worker_nodes;
 

@@ -2,6 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
+use crate::Credentials;
+
 /// Returns host and port of `HOST:PORT` or `HOST`. An IPv6 address stands in brackets, which are kept.
 ///
 /// # Errors
@@ -60,6 +62,14 @@ pub struct Host {
     pub port: Option<u16>,
 }
 
+impl Host {
+    /// Returns `HOST:PORT` with this port unless it has another, and brackets around an IPv6 address.
+    pub fn with_port(&self, usual: u16) -> String {
+        let (name, port) = (&self.name, self.port.unwrap_or(usual));
+        if name.contains(':') { format!("[{name}]:{port}") } else { format!("{name}:{port}") }
+    }
+}
+
 impl Url {
     /// Splits a URL with one of these schemes, such as `mysql://USER:PASSWORD@HOST:PORT,HOST:PORT/PATH?NAME=VALUE`.
     ///
@@ -106,6 +116,47 @@ impl Url {
         })
     }
 
+    /// Splits a URL that names a file and no server, such as `sqlite:PATH?NAME=VALUE`. The path is one part.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    pub fn split_path(text: &str, scheme: &'static str) -> Result<Self, String> {
+        let rest = text.strip_prefix(scheme).and_then(|rest| rest.strip_prefix(':'));
+        let rest = rest.ok_or_else(|| format!("it does not begin with {scheme}:"))?;
+        if rest.starts_with("//") {
+            return Err(format!(
+                "after `//` programs read different paths: write {scheme}:PATH, which is in the present folder, or \
+                 {scheme}:/PATH"
+            ));
+        }
+        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        Ok(Self {
+            scheme,
+            user: String::new(),
+            password: None,
+            hosts: Vec::new(),
+            path: vec![decoded(path)?],
+            parameters: parameters_of(parameters)?,
+        })
+    }
+
+    /// Returns user and password, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// That one of them is missing, or that the user has a `:`, which ends it where both are one text.
+    pub fn credentials(&self) -> Result<Option<Credentials>, &'static str> {
+        let (user, password) = (self.user.clone(), self.password.clone());
+        match password {
+            None if user.is_empty() => Ok(None),
+            None => Err("it has a user and no password"),
+            Some(_) if user.is_empty() => Err("it has a password and no user"),
+            Some(_) if user.contains(':') => Err("its user has a `:`"),
+            Some(password) => Ok(Some(Credentials { user, password })),
+        }
+    }
+
     /// Returns the name of the database, which is the whole path.
     ///
     /// # Errors
@@ -148,24 +199,6 @@ fn parameters_of(text: &str) -> Result<Vec<(String, String)>, String> {
 fn decoded(text: &str) -> Result<String, String> {
     let text = percent_decode_str(text).decode_utf8();
     Ok(text.map_err(|_| "a part of it is percent-encoded, and no UTF-8")?.into_owned())
-}
-
-/// Refuses a parameter that is given twice: readers differ in which one counts.
-///
-/// # Errors
-///
-/// What is wrong.
-pub fn check_once(parameters: &str) -> Result<(), String> {
-    let mut names: Vec<_> = parameters
-        .split('&')
-        .filter(|parameter| !parameter.is_empty())
-        .map(|parameter| parameter.split_once('=').map_or(parameter, |(name, _)| name))
-        .collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(format!("the parameter{} is given twice", shown(pair[0]))),
-        None => Ok(()),
-    }
 }
 
 /// Returns the name of a parameter for a text, with a blank before it. Anything but a word may be the end of a
@@ -225,16 +258,5 @@ mod tests {
             let url = Url::split(text, &["a"]).unwrap_or_else(|problem| panic!("{problem}"));
             assert!(url.database().expect_err(text).contains(problem), "{text}");
         }
-    }
-
-    #[test]
-    fn a_parameter_is_given_once() {
-        for parameters in ["", "a=1", "a=1&&b=1", "a=b&b=a"] {
-            assert_eq!(check_once(parameters), Ok(()), "{parameters}");
-        }
-        let twice = |parameters| check_once(parameters).expect_err("twice");
-        assert_eq!(twice("a=1&b=2&a=1"), "the parameter `a` is given twice");
-        assert_eq!(twice("a&b&a=1"), "the parameter `a` is given twice");
-        assert_eq!(twice("S3cret=1&S3cret=2"), "the parameter is given twice");
     }
 }

@@ -31,6 +31,7 @@ mod thread;
 #[cfg(feature = "tls")]
 mod tls;
 mod tree;
+mod url;
 
 /// The protocol, for the simulation of a registry's instances. Outside semantic versioning.
 #[cfg(feature = "simulation")]

@@ -85,6 +85,12 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
+    /// Logs in likewise as this user.
+    pub(super) fn login(mut self, user: Credentials) -> Self {
+        self.auth = Some(user);
+        self
+    }
+
     /// Logs in likewise by the environment variable `UIDRING_ZOOKEEPER_AUTH`, if it is set.
     ///
     /// # Errors

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use uidring::WorkerSource;
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
 #[cfg(feature = "server")]
 use uidring::{Error, Layout};
 use uidring_sqlite::SqliteStore;
-use uidring_store::url::check_once;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable, check_path};
 
 use super::database::Database;
@@ -34,35 +34,20 @@ pub fn ordinal(
     Ok(Box::new(named(path)?.ordinal(ordinal).options(options)))
 }
 
-/// The file with this path, after which parameters may follow, as in SQLite's own URIs: `a.db?mode=rwc`. They
-/// begin at the last question mark.
+/// The file with this path, after which options may follow as in a URL: `a.db?mode=rwc`. They begin at the last
+/// question mark.
 fn named(text: &Path) -> Result<SqliteStore, Failure> {
     check_path("the file of --sqlite", text).map_err(Failure::usage)?;
-    let Some((path, parameters)) = text.to_str().and_then(|text| text.rsplit_once('?')) else {
+    let Some((path, options)) = text.to_str().and_then(|text| text.rsplit_once('?')) else {
         return Ok(SqliteStore::new(text));
     };
-    let mut store = SqliteStore::new(path);
-    check_once(parameters).map_err(|problem| Failure::Usage(format!("--sqlite: {problem}")))?;
-    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        store = match (name, value) {
-            ("mode", "rw") => store.create(false),
-            ("mode", "rwc") => store.create(true),
-            ("foreign", "true") => store.foreign(true),
-            ("foreign", "false") => store.foreign(false),
-            _ => {
-                return Err(Failure::Usage(format!(
-                    "--sqlite: `{parameter}` is no parameter of a file: {PARAMETERS}. If the path has a \
-                     question mark itself, write another one after it"
-                )));
-            }
-        };
-    }
-    Ok(store)
+    let path = utf8_percent_encode(path, NON_ALPHANUMERIC);
+    SqliteStore::from_url(&format!("sqlite:{path}?{options}")).map_err(|error| {
+        Failure::Usage(format!(
+            "--sqlite: {error}. If the path has a question mark itself, write another one after it"
+        ))
+    })
 }
-
-const PARAMETERS: &str = "there are mode=rwc (or rw), to create a missing file, and foreign=true (or false), \
-                          to use the database of another program of yours";
 
 impl Database for SqliteStore {
     /// The file's clock is this host's.

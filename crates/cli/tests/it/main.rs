@@ -26,7 +26,7 @@ mod messages;
 mod mysql;
 #[cfg(feature = "mysql")]
 mod mysql_faults;
-#[cfg(all(feature = "mysql", feature = "postgres"))]
+#[cfg(all(feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
 mod options;
 #[cfg(feature = "server")]
 mod ordinals;

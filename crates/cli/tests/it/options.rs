@@ -3,19 +3,29 @@
 use std::fmt::Write;
 use std::fs;
 
+use uidring_etcd::EtcdStore;
 use uidring_mysql::MySql;
 use uidring_postgres::Postgres;
+use uidring_sqlite::SqliteStore;
 use uidring_store::options::{Kind, Owner, Row};
 use uidring_store::server::Engine;
 use uidring_store::values::shown;
 use uidring_testkit::docs;
+use uidring_zookeeper::LeafZooKeeper;
 
 #[test]
 fn the_page_is_made_of_the_rows() {
     let path = docs::folder().join("options.md");
     let page = fs::read_to_string(&path).expect("the page");
     let (above, _) = page.split_once("\n## ").expect("a section");
-    let sections = [table(MySql::OPTIONS), table(Postgres::OPTIONS)];
+    let owners = [
+        SqliteStore::OPTIONS,
+        MySql::OPTIONS,
+        Postgres::OPTIONS,
+        EtcdStore::OPTIONS,
+        LeafZooKeeper::OPTIONS,
+    ];
+    let sections = owners.map(table);
     let expected = format!("{above}\n{}", sections.join("\n"));
     if page != expected {
         let made = std::env::temp_dir().join("uidring-options.md");
@@ -41,11 +51,11 @@ fn table(owner: &Owner) -> String {
         writeln!(text, "| `{}`{also} | {} | {default} | {} |", row.name, values(row), row.help)
             .expect("a String");
     }
-    let names = |names: Vec<&str>| {
-        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-    };
-    writeln!(text, "\nAccepted, and without effect: {}.\n", names(owner.harmless.to_vec()))
-        .expect("a String");
+    if !owner.harmless.is_empty() {
+        let names: Vec<_> = owner.harmless.iter().map(|name| format!("`{name}`")).collect();
+        writeln!(text, "\nAccepted, and without effect: {}.", names.join(", ")).expect("a String");
+    }
+    text.push('\n');
     for (name, advice) in owner.refused {
         writeln!(text, "- `{name}` is refused: {advice}.").expect("a String");
     }

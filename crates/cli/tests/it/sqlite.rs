@@ -225,7 +225,7 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
     assert_eq!(home.run("worker init --sqlite d?.db?").status, Some(0));
     assert!(exists("d?.db"));
     for (parameters, part) in
-        [("mode=rwcc", "no parameter"), ("b.db", "no parameter"), ("mode=rw&mode=rwc", "twice")]
+        [("mode=rwcc", "write rw or rwc"), ("b.db", "no parameter"), ("mode=rw&mode=rwc", "twice")]
     {
         let run = home.run(&format!("worker assign --sqlite c.db?{parameters}"));
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{run:?}");

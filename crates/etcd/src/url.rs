@@ -1,0 +1,124 @@
+//! The URL of a cluster.
+
+use uidring::Error;
+use uidring_store::ServerError;
+use uidring_store::options::{
+    AUTHORITY, CERTIFICATE, DEADLINE, Given, KEY, Owner, TLS, Tls, TlsMode,
+};
+use uidring_store::url::{Host, Url};
+
+use crate::EtcdStore;
+
+impl EtcdStore {
+    /// What may follow in a URL.
+    pub const OPTIONS: &'static Owner = &Owner {
+        name: "etcd",
+        rows: &[&TLS, &AUTHORITY, &CERTIFICATE, &KEY, &DEADLINE],
+        harmless: &[],
+        refused: &[
+            ("password", "write it before the hosts: etcd://USER:PASSWORD@HOST"),
+            ("user", "write it before the hosts: etcd://USER:PASSWORD@HOST"),
+        ],
+    };
+
+    /// The cluster at this URL:
+    ///
+    /// ```text
+    /// etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX
+    /// ```
+    ///
+    /// User and password, ports (2379) and prefix (`/uidring/`) may be left out. After a `?` may follow
+    /// [options](https://docs.rs/crate/uidring/latest/source/docs/options.md).
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Address`], which does not repeat the URL; those of [`prefix`](Self::prefix) and of the files that
+    /// the URL names.
+    pub fn from_url(url: &str) -> Result<Self, Error> {
+        let url = Url::split(url, &["etcd"]).map_err(wrong)?;
+        let given = Given::read(Self::OPTIONS, &url.parameters).map_err(wrong)?;
+        let tls = Tls::of(&given).map_err(wrong)?;
+        let scheme = match tls.mode {
+            Some(TlsMode::Verify) => "https://",
+            Some(TlsMode::Unverified) => {
+                return Err(wrong(
+                    "tls=unverified is not for etcd: name the authority with `ca`".into(),
+                ));
+            }
+            Some(TlsMode::Off) => "http://",
+            None => "",
+        };
+        if url.hosts.is_empty() {
+            return Err(wrong("it names no host".into()));
+        }
+        let endpoint = |host: &Host| format!("{scheme}{}", host.with_port(2_379));
+        let endpoints: Vec<_> = url.hosts.iter().map(endpoint).collect();
+        let mut store = Self::new(&endpoints.join(","))?;
+        if url.path.iter().any(|part| !part.is_empty()) {
+            store = store.prefix(&format!("/{}", url.path.join("/")))?;
+        }
+        store.login = url.credentials().map_err(|problem| wrong(problem.into()))?;
+        if let Some(path) = tls.authority {
+            store = store.tls_authority(path)?;
+        }
+        if let Some((certificate, key)) = tls.identity {
+            store = store.tls_client(certificate, key)?;
+        }
+        Ok(match given.time(&DEADLINE) {
+            Some(deadline) => store.deadline(deadline),
+            None => store,
+        })
+    }
+}
+
+fn wrong(problem: String) -> Error {
+    let (what, place) = ("the URL of etcd", "as given".into());
+    let form = "etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX";
+    ServerError::Address { what, place, form, problem }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_what_the_builder_says() {
+        for (url, shown) in [
+            ("etcd://h", "h:2379 /uidring/"),
+            ("etcd://a:1,[::1]/shop/ids", "a:1,[::1]:2379 /shop/ids/"),
+            ("etcd://h/?tls=verify", "https://h:2379 /uidring/"),
+        ] {
+            assert_eq!(EtcdStore::from_url(url).expect(url).to_string(), shown);
+        }
+        let store =
+            EtcdStore::from_url("etcd://u:s3cret%40@h:1/?tls=off&deadline=3s").expect("a URL");
+        let login = store.login.as_ref().map(|login| (&*login.user, &*login.password));
+        assert_eq!(login, Some(("u", "s3cret@")));
+        assert_eq!(store.deadline.as_secs(), 3);
+        assert!(!format!("{store} {store:?}").contains("s3cret"));
+        // Nothing is said of TLS.
+        let store = EtcdStore::from_url("etcd://u:p@h").expect("a URL");
+        let refused = store.check().expect_err("refused").to_string();
+        assert!(refused.contains("nothing is said of TLS"), "{refused}");
+    }
+
+    #[test]
+    fn a_wrong_url_is_not_repeated() {
+        for (url, problem) in [
+            ("etcd://", "no host"),
+            ("etcd://u:12/s3cret@h", "percent-encoded"),
+            ("etcd://h?tls=unverified", "name the authority"),
+            ("etcd://h?password=s3cret", "before the hosts"),
+            ("etcd://s3cret@h", "no password"),
+            ("etcd://:s3cret@h", "no user"),
+            ("etcd://u%3As3cret:p@h", "a `:`"),
+            ("etcd://h?s3cret=1", "etcd has no parameter"),
+            ("http://s3cret", "does not begin with etcd://"),
+            ("etcd://h%2Fs3cret", "a character that no host has"),
+        ] {
+            let error = EtcdStore::from_url(url).expect_err(url);
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(problem) && !text.contains("s3cret"), "{url}: {text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The URL of a file.
+
+use uidring::Error;
+use uidring_store::ServerError;
+use uidring_store::options::{Given, Kind, Owner, Row};
+use uidring_store::url::Url;
+
+use crate::SqliteStore;
+
+static MODE: Row = Row::new(
+    "mode",
+    Kind::Words(&["rw", "rwc"]),
+    "`rwc`: the first use creates the file if there is none, in a folder that exists",
+)
+.default("rw");
+
+static FOREIGN: Row = Row::new(
+    "foreign",
+    Kind::Words(&["false", "true"]),
+    "`true`: the file may be a database of another program of yours, which gets the tables",
+)
+.default("false");
+
+impl SqliteStore {
+    /// What may follow the path in a URL.
+    pub const OPTIONS: &'static Owner = &Owner {
+        name: "SQLite",
+        rows: &[&MODE, &FOREIGN],
+        harmless: &["pool", "timeout"],
+        refused: &[
+            ("cache", "each process opens the file by itself; leave it out"),
+            ("immutable", "the file is written"),
+            ("vfs", "give a program's own SQLite functions to SqliteStore::open_with"),
+        ],
+    };
+
+    /// The file at this URL, `sqlite:PATH`, with [options](https://docs.rs/crate/uidring/latest/source/docs/options.md)
+    /// after a `?`; `sqlite:` alone means the user's own files in the data directory. A `?` or `%` in the path is
+    /// percent-encoded.
+    ///
+    /// ```
+    /// use uidring_sqlite::SqliteStore;
+    ///
+    /// let store = SqliteStore::from_url("sqlite:/var/lib/shop/workers.db?mode=rwc")?;
+    /// # drop(store);
+    /// # Ok::<(), uidring::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Address`] for a URL that is none, for `sqlite://`, which means different files to different
+    /// programs, for `:memory:` and for a path that begins with `~`; those of
+    /// [`in_data_directory`](Self::in_data_directory).
+    pub fn from_url(url: &str) -> Result<Self, Error> {
+        let url = Url::split_path(url, "sqlite").map_err(wrong)?;
+        let given = Given::read(Self::OPTIONS, &url.parameters).map_err(wrong)?;
+        let store = match &*url.path.concat() {
+            "" => Self::in_data_directory()?,
+            ":memory:" => {
+                return Err(wrong(
+                    "worker ids in memory would begin at 1 in each process; name a file".into(),
+                ));
+            }
+            path if path.starts_with('~') => {
+                return Err(wrong(
+                    "`~` is the shell's, and stands for no folder here; write the whole path"
+                        .into(),
+                ));
+            }
+            path => Self::new(path),
+        };
+        Ok(store.create(given.is(&MODE, "rwc")).foreign(given.is(&FOREIGN, "true")))
+    }
+}
+
+fn wrong(problem: String) -> Error {
+    let (what, place) = ("the URL of the file", "as given".into());
+    ServerError::Address { what, place, form: "sqlite:PATH", problem }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use uidring::Layout;
+    use uidring_store::WorkerTable;
+
+    use super::*;
+
+    #[test]
+    fn a_url_names_the_file_and_what_may_be_done_to_it() {
+        let read = |url| SqliteStore::from_url(url).expect(url);
+        for (url, path) in [
+            ("sqlite:a.db", "a.db"),
+            ("sqlite:/a/b%20c%3F.db?mode=rwc", "/a/b c?.db"),
+            ("sqlite:../%25.db?foreign=true&mode=rw", "../%.db"),
+        ] {
+            assert_eq!(read(url).worker_file().to_str(), Some(path));
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("w.db");
+        let url = format!("sqlite:{}", path.display());
+        read(&url).worker_nodes().assign(&Layout::UID_GENERATOR).expect_err("no file");
+        let created = read(&format!("{url}?mode=rwc"));
+        created.worker_nodes().assign(&Layout::UID_GENERATOR).expect("created");
+    }
+
+    #[test]
+    fn what_means_another_file_elsewhere_is_refused() {
+        for (url, problem) in [
+            ("", "does not begin with sqlite:"),
+            ("a.db", "does not begin with sqlite:"),
+            ("sqlite://a.db", "write sqlite:PATH, which is in the present folder, or sqlite:/PATH"),
+            ("sqlite:///a.db", "or sqlite:/PATH"),
+            ("sqlite::memory:", "name a file"),
+            ("sqlite:~/a.db", "the whole path"),
+            ("sqlite:a.db?mode=ro", "`mode`: write rw or rwc"),
+            ("sqlite:a.db?mode=rw&mode=rw", "given twice"),
+            ("sqlite:a.db?cache=shared", "leave it out"),
+            ("sqlite:a.db?moed=rw", "the nearest is `mode`"),
+        ] {
+            let error = SqliteStore::from_url(url).expect_err(url).to_string();
+            assert!(
+                error.contains(problem) && error.contains("write sqlite:PATH"),
+                "{url}: {error}"
+            );
+        }
+    }
+}

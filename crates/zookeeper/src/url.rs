@@ -1,0 +1,178 @@
+//! The URL of a registry.
+
+use std::time::Duration;
+
+use uidring::Error;
+use uidring_store::ServerError;
+use uidring_store::options::{
+    AUTHORITY, CERTIFICATE, Given, KEY, Kind, Owner, Row, TLS, Tls, TlsMode,
+};
+use uidring_store::url::{Host, Url};
+
+use crate::{Instance, LeafZooKeeper, ZooKeeperServers};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+static NAME: Row = Row::new(
+    "name",
+    Kind::Text,
+    "The name of the registry (Leaf's `leaf.name`); it has to be given",
+);
+
+static SESSION_TIMEOUT: Row = Row::new(
+    "session-timeout",
+    Kind::Time(SECOND..=Duration::from_secs(3_600)),
+    "How long the servers keep the name of an instance that they do not hear from",
+)
+.default("10s");
+
+static MAX_OUTAGE: Row = Row::new(
+    "max-outage",
+    Kind::Time(SECOND..=Duration::from_secs(3_600)),
+    "How long an instance goes on without an answer of the servers",
+)
+.default("nine tenths of the session");
+
+static MAX_CLOCK_DIFFERENCE: Row = Row::new(
+    "max-clock-difference",
+    Kind::Time(Duration::ZERO..=Duration::from_secs(86_400)),
+    "How far this host's clock may be from the median of the other instances' at the start",
+)
+.default("they are not compared");
+
+impl LeafZooKeeper {
+    /// What may follow in a URL.
+    pub const OPTIONS: &'static Owner = &Owner {
+        name: "ZooKeeper",
+        rows: &[
+            &NAME,
+            &TLS,
+            &AUTHORITY,
+            &CERTIFICATE,
+            &KEY,
+            &SESSION_TIMEOUT,
+            &MAX_OUTAGE,
+            &MAX_CLOCK_DIFFERENCE,
+        ],
+        harmless: &[],
+        refused: &[
+            ("password", "write it before the hosts: zookeeper://USER:PASSWORD@HOST"),
+            ("user", "write it before the hosts: zookeeper://USER:PASSWORD@HOST"),
+        ],
+    };
+
+    /// The registry at this URL, for this instance:
+    ///
+    /// ```text
+    /// zookeeper://USER:PASSWORD@HOST:PORT,HOST:PORT/CHROOT?name=NAME
+    /// ```
+    ///
+    /// User and password, ports (2181) and path may be left out. After the name may follow
+    /// [options](https://docs.rs/crate/uidring/latest/source/docs/options.md).
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Address`], which does not repeat the URL; those of [`new`](Self::new) and of the files that the
+    /// URL names.
+    pub fn from_url(url: &str, instance: Instance) -> Result<Self, Error> {
+        let url = Url::split(url, &["zookeeper"]).map_err(wrong)?;
+        let given = Given::read(Self::OPTIONS, &url.parameters).map_err(wrong)?;
+        let name = given.text(&NAME).ok_or_else(|| wrong("it has no `name`".into()))?;
+        let servers = servers(&url, Tls::of(&given).map_err(wrong)?)?;
+        let servers = match given.time(&SESSION_TIMEOUT) {
+            Some(timeout) => servers.session_timeout(timeout),
+            None => servers,
+        };
+        let mut registry = Self::new(servers, name, instance)?;
+        if let Some(limit) = given.time(&MAX_OUTAGE) {
+            registry = registry.max_outage(limit);
+        }
+        if let Some(limit) = given.time(&MAX_CLOCK_DIFFERENCE) {
+            registry = registry.max_clock_difference(limit);
+        }
+        Ok(registry)
+    }
+}
+
+fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
+    let scheme = match tls.mode {
+        Some(TlsMode::Verify) => "tls://",
+        Some(TlsMode::Unverified) => {
+            return Err(wrong(
+                "tls=unverified is not for ZooKeeper: name the authority with `ca`".into(),
+            ));
+        }
+        Some(TlsMode::Off) | None => "",
+    };
+    if url.hosts.is_empty() {
+        return Err(wrong("it names no host".into()));
+    }
+    let host = |host: &Host| format!("{scheme}{}", host.with_port(2_181));
+    let mut hosts = url.hosts.iter().map(host).collect::<Vec<_>>().join(",");
+    if url.path.iter().any(|part| !part.is_empty()) {
+        hosts = format!("{hosts}/{}", url.path.join("/"));
+    }
+    let mut servers = ZooKeeperServers::new(&hosts)?;
+    if let Some(user) = url.credentials().map_err(|problem| wrong(problem.into()))? {
+        servers = servers.login(user);
+    }
+    #[cfg(feature = "tls")]
+    {
+        if let Some(path) = tls.authority {
+            servers = servers.tls_authority(path)?;
+        }
+        if let Some((certificate, key)) = tls.identity {
+            servers = servers.tls_certificate(certificate, key)?;
+        }
+    }
+    Ok(servers)
+}
+
+fn wrong(problem: String) -> Error {
+    let (what, place) = ("the URL of the registry", "as given".into());
+    let form = "zookeeper://USER:PASSWORD@HOST:PORT,HOST:PORT/CHROOT?name=NAME";
+    ServerError::Address { what, place, form, problem }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<LeafZooKeeper, Error> {
+        LeafZooKeeper::from_url(url, Instance::new("web-0").expect("a name"))
+    }
+
+    #[test]
+    fn a_url_says_what_the_builder_says() {
+        for (url, shown) in [
+            ("zookeeper://h?name=shop", "h:2181/snowflake/shop"),
+            ("zookeeper://a:1,[::1]/ids/x?name=shop", "a:1,[::1]:2181/ids/x/snowflake/shop"),
+            ("zookeeper://u:s3cret@h/?name=shop&max-outage=2s", "h:2181/snowflake/shop"),
+        ] {
+            let registry = read(url).expect(url);
+            assert_eq!(registry.registry.to_string(), shown);
+            assert!(!format!("{registry:?}").contains("s3cret"));
+        }
+        let registry = read("zookeeper://h?name=a&session-timeout=20s&max-clock-difference=1s");
+        let registry = registry.expect("a URL");
+        assert_eq!(registry.max_clock_difference, Some(SECOND));
+        assert_eq!(registry.registry.servers.session_timeout, 20 * SECOND);
+    }
+
+    #[test]
+    fn a_wrong_url_is_not_repeated() {
+        for (url, problem) in [
+            ("zookeeper://h", "it has no `name`"),
+            ("zookeeper://?name=shop", "no host"),
+            ("zookeeper://h?name=a/b", "it holds a slash"),
+            ("zookeeper://u:12/s3cret@h?name=shop", "percent-encoded"),
+            ("zookeeper://h?name=shop&tls=unverified", "name the authority"),
+            ("zookeeper://h?name=shop&lease=5s", "ZooKeeper has no parameter `lease`"),
+            ("zk://s3cret", "does not begin with zookeeper://"),
+        ] {
+            let error = read(url).expect_err(url);
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(problem) && !text.contains("s3cret"), "{url}: {text}");
+        }
+    }
+}
