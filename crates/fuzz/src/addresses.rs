@@ -10,7 +10,7 @@ use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
 use uidring_postgres::PostgresStore;
 use uidring_store::TableError;
-use uidring_zookeeper::ZooKeeperServers;
+use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 
 /// With a digit, as parameters of URLs have none: errors name those.
 const SECRET: &str = "s3cretpw";
@@ -24,6 +24,7 @@ pub fn postgres(bytes: &[u8]) {
 }
 
 pub fn etcd(bytes: &[u8]) {
+    is_silent(bytes, EtcdStore::from_url);
     let Some(store) = is_silent(bytes, EtcdStore::new) else { return };
     let (hosts, prefix) = store.rsplit_once(' ').expect("a prefix");
     assert_eq!(prefix, "/uidring/");
@@ -35,6 +36,8 @@ pub fn etcd(bytes: &[u8]) {
 }
 
 pub fn zookeeper(bytes: &[u8]) {
+    let instance = || Instance::new("web_0").expect("a name");
+    is_silent(bytes, |url| Ok(format!("{:?}", LeafZooKeeper::from_url(url, instance())?)));
     let Some(shown) = is_silent(bytes, ZooKeeperServers::new) else { return };
     assert!(
         !shown.chars().any(|letter| letter.is_whitespace() || letter.is_control()),
