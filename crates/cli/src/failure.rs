@@ -105,6 +105,7 @@ impl From<uidring::Error> for Failure {
             | TableError::UrlForPath { .. }
             | TableError::EmptyPath { .. }
             | TableError::Credentials { .. }
+            | TableError::Lacks { .. }
             | TableError::UrlForTag,
         ) = error.store()
         {

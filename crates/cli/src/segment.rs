@@ -118,11 +118,11 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
             if let Some(text) = description {
                 new = new.description(text)?;
             }
-            let created = stores::open_segments(database)?.segment_table().create_tag(&new);
+            let created = stores::open_segments(database)?.segment_table()?.create_tag(&new);
             report_created(created, tag, *step, *start, *if_not_exists)
         }
         SegmentCommand::SetStep { tag, step, database } => {
-            let before = stores::open_segments(database)?.segment_table().set_step(tag, *step);
+            let before = stores::open_segments(database)?.segment_table()?.set_step(tag, *step);
             let before = number_of(before.map_err(unknown_tag)?.step);
             let tag = visible(tag);
             report::note(format_args!("the step of tag `{tag}` is now {step}; it was {before}"));
@@ -137,7 +137,7 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
             )])?;
             // Nobody else knows where a deleted tag ended.
             drop(stdio::stdout()?);
-            let deleted = stores::open_segments(database)?.segment_table().delete_tag(tag);
+            let deleted = stores::open_segments(database)?.segment_table()?.delete_tag(tag);
             let deleted = deleted.map_err(unknown_tag)?;
             let (max_id, step) = (number_of(deleted.max_id), number_of(deleted.step));
             let text = format!(
@@ -162,7 +162,7 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
                     visible(tag.description.as_deref().unwrap_or(""))
                 }),
             ];
-            let tags = stores::open_segments(database)?.segment_table().list_tags()?;
+            let tags = stores::open_segments(database)?.segment_table()?.list_tags()?;
             table::print(&tags, *json, as_json, &columns)
         }
     }

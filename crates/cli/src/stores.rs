@@ -1,6 +1,5 @@
 //! The stores that the flags and the environment name, each behind a feature.
 
-mod database;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -12,16 +11,14 @@ mod zookeeper;
 
 use std::path::Path;
 
-use uidring::WorkerSource;
-use uidring::worker::Ordinal;
-use uidring_store::{LeaseOptions, WorkerTable};
+use uidring_store::{AnyStore, WorkerTable};
 #[cfg(not(feature = "zookeeper"))]
 use {
     crate::args::registry::{InstanceArgs, RegistryArgs},
     std::time::Duration,
+    uidring::WorkerSource,
 };
 
-pub use self::database::Database;
 #[cfg(feature = "zookeeper")]
 pub use self::zookeeper::{instance, list_instances};
 use crate::args::check;
@@ -29,7 +26,7 @@ use crate::args::database::{DatabaseArgs, Server, WorkerTableArgs};
 use crate::failure::Failure;
 
 /// The store of worker ids that the flags name, else the environment, else the user's own file.
-pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
+pub fn open(args: &DatabaseArgs) -> Result<Box<dyn AnyStore>, Failure> {
     if args.is_etcd() {
         args.refuse_server_flags()?;
         #[cfg(feature = "etcd")]
@@ -42,7 +39,7 @@ pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
 
 /// The database, which has segments, too, that the flags name, else the environment, else the user's own
 /// file.
-pub fn open_segments(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
+pub fn open_segments(args: &DatabaseArgs) -> Result<Box<dyn AnyStore>, Failure> {
     let is_etcd = args.etcd.etcd.is_some();
     let where_segments = "has worker ids; segments are in a SQLite file, or on MySQL or PostgreSQL";
     check(&[("--etcd", is_etcd, where_segments)])?;
@@ -58,11 +55,17 @@ pub fn open_segments(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> 
         Some(Server::Postgres) => server::open::<uidring_postgres::Postgres>(postgres(args)),
         #[cfg(not(feature = "postgres"))]
         Some(Server::Postgres) => Err(Failure::NotBuilt { feature: "postgres" }),
-        #[cfg(feature = "sqlite")]
-        None => sqlite::open(args.sqlite.as_deref()),
-        #[cfg(not(feature = "sqlite"))]
-        None => Err(Failure::NotBuilt { feature: "sqlite" }),
+        None => file(args.sqlite.as_deref()),
     }
+}
+
+/// The SQLite file with this path, or the user's own.
+#[cfg_attr(not(feature = "sqlite"), expect(unused_variables))]
+pub fn file(path: Option<&Path>) -> Result<Box<dyn AnyStore>, Failure> {
+    #[cfg(feature = "sqlite")]
+    return sqlite::open(path);
+    #[cfg(not(feature = "sqlite"))]
+    return Err(Failure::NotBuilt { feature: "sqlite" });
 }
 
 #[cfg(feature = "mysql")]
@@ -75,7 +78,7 @@ fn mysql(args: &DatabaseArgs) -> server::Flags<'_> {
         identity: flags.mysql_cert.as_deref().zip(flags.mysql_key.as_deref()),
         requires_durability: flags.mysql_require_durability,
         is_cluster: flags.mysql_cluster,
-        deadline: args.deadline(),
+        deadline: flags.mysql_deadline,
     }
 }
 
@@ -89,21 +92,8 @@ fn postgres(args: &DatabaseArgs) -> server::Flags<'_> {
         identity: None,
         requires_durability: flags.postgres_require_durability,
         is_cluster: flags.postgres_cluster,
-        deadline: args.deadline(),
+        deadline: flags.postgres_deadline,
     }
-}
-
-/// The worker id of an ordinal, from a SQLite file.
-#[cfg_attr(not(feature = "sqlite"), expect(unused_variables))]
-pub fn ordinal(
-    path: &Path,
-    ordinal: Ordinal,
-    options: LeaseOptions,
-) -> Result<Box<dyn WorkerSource + Send>, Failure> {
-    #[cfg(feature = "sqlite")]
-    return sqlite::ordinal(path, ordinal, options);
-    #[cfg(not(feature = "sqlite"))]
-    return Err(Failure::NotBuilt { feature: "sqlite" });
 }
 
 /// The table of worker ids in that database.
@@ -111,7 +101,7 @@ pub fn worker_table(args: &WorkerTableArgs) -> Result<Box<dyn WorkerTable + Send
     if args.database.server().is_none() {
         args.refuse_server_flags()?;
     }
-    Ok(open(&args.database)?.worker_table(args.max_clock_difference))
+    Ok(open(&args.database)?.worker_table(args.max_clock_difference)?)
 }
 
 /// Prints all instances in the registry.

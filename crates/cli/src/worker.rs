@@ -89,7 +89,7 @@ fn flags(command: &WorkerCommand) -> String {
 fn done(command: &WorkerCommand) -> Result<(), Failure> {
     match command {
         WorkerCommand::Init { table, leases: true } => {
-            let leases = stores::open(&table.database)?.leases(LeaseOptions::default());
+            let leases = stores::open(&table.database)?.lease_table(LeaseOptions::default())?;
             let verb = if leases.list().is_ok() { "found" } else { "created" };
             leases.create()?;
             let place = table.database.place()?;

@@ -113,7 +113,7 @@ fn leased(args: &WorkerArgs, by_variable: bool) -> Result<Box<dyn WorkerSource +
         ("--max-clock-difference", has_max_clock_difference, "is for --worker disposable"),
         ("--ordinal-offset", lease.ordinal_offset.is_some(), "needs --worker ordinal"),
     ])?;
-    Ok(stores::open(&table.database)?.leases(options(lease)))
+    Ok(stores::open(&table.database)?.lease_table(options(lease))?)
 }
 
 fn options(args: &LeaseArgs) -> LeaseOptions {
@@ -165,5 +165,5 @@ fn ordinal(
         )),
         error => Failure::usage(error),
     })?;
-    stores::ordinal(path, ordinal, options(lease))
+    Ok(stores::file(Some(path))?.worker_of(ordinal, options(lease))?)
 }

@@ -1,5 +1,6 @@
 //! Worker ids and leases from keys of an etcd cluster, which all hosts share. etcd 3.4 or later.
 
+mod any_store;
 mod client;
 mod counter;
 mod error;

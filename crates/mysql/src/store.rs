@@ -260,7 +260,7 @@ impl fmt::Display for MySql {
 mod tests {
     use std::fs;
 
-    use uidring_store::TableError;
+    use uidring_store::{AnyStore, TableError};
 
     use super::*;
 
@@ -338,6 +338,18 @@ mod tests {
                 assert_eq!((store.refusal(), store.warning()), (None, None), "{url}");
             }
         }
+    }
+
+    #[test]
+    fn a_url_says_what_the_builder_says() {
+        let url =
+            "mysql://u@h/d?deadline=30s&connect_timeout=2&durability=require&cluster=synchronous";
+        let store = MySqlStore::from_url(url).expect("a URL");
+        let settings = &store.settings;
+        let limits =
+            [settings.limits.connect, settings.limits.deadline].map(|limit| limit.as_secs());
+        assert_eq!((limits, AnyStore::deadline(&store).as_secs()), ([2, 30], 30));
+        assert!(settings.requires_durability && settings.is_cluster);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+mod any_store;
 mod columns;
 mod commits;
 mod container;
@@ -33,7 +34,7 @@ mod worker_nodes;
 
 pub use rusqlite;
 pub use uidring_store::{
-    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
+    AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
     TableError, WorkerNode, WorkerTable, WorkerUsage,
 };
 

@@ -1,11 +1,12 @@
 //! A SQLite file, and the tables in it.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use uidring::Error;
 use uidring::worker::Ordinal;
-use uidring::{Error, Layout};
 use uidring_store::files::data_folder;
 
 use super::file::{Kind, StoreFile};
@@ -48,6 +49,13 @@ enum Files {
     File(PathBuf),
     /// A file for each kind in this folder.
     Folder(PathBuf),
+}
+
+/// The file of the worker ids.
+impl fmt::Display for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path(Kind::Workers).display())
+    }
 }
 
 impl SqliteStore {
@@ -153,40 +161,14 @@ impl SqliteStore {
         SqliteSegments::of(self.file(Kind::Segments))
     }
 
-    /// Fails as the first start would, as far as that shows without a change: whether the file of the worker ids is
-    /// this store's, or can be made, and, for leases of this layout, whether those in it are of another one. To be
-    /// called before this process uses the file.
-    ///
-    /// # Errors
-    ///
-    /// [`SqliteError`](super::SqliteError), and
-    /// [`TableError::LeaseTableLayout`](uidring_store::TableError::LeaseTableLayout).
-    pub fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
-        let file = self.file(Kind::Workers);
-        match leases {
-            None => file.check(|_| Ok(())),
-            Some(layout) => SqliteLeases::of(file).check(layout),
-        }
-    }
-
-    /// The same for the file of the segments. Returns the names of its tags.
-    ///
-    /// # Errors
-    ///
-    /// [`SqliteError`](super::SqliteError).
-    pub fn check_segments(&self) -> Result<Vec<String>, Error> {
-        SqliteSegments::of(self.file(Kind::Segments)).check()
-    }
-
-    /// The file of the worker ids.
-    pub fn worker_file(&self) -> PathBuf {
+    pub(crate) fn path(&self, kind: Kind) -> PathBuf {
         match &self.files {
             Files::File(path) => path.clone(),
-            Files::Folder(folder) => folder.join(Kind::Workers.default_name()),
+            Files::Folder(folder) => folder.join(kind.default_name()),
         }
     }
 
-    fn file(&self, kind: Kind) -> StoreFile {
+    pub(crate) fn file(&self, kind: Kind) -> StoreFile {
         let file = match &self.files {
             Files::File(path) => StoreFile::new(kind, path.clone()),
             Files::Folder(folder) => StoreFile::in_folder(kind, folder),

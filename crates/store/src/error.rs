@@ -218,6 +218,17 @@ pub enum TableError {
         place: &'static str,
     },
 
+    /// A store does not have what is wanted of it.
+    #[error("{place} has {has}, and no {what}")]
+    Lacks {
+        /// The file, or the address of the server.
+        place: String,
+        /// What it has.
+        has: &'static str,
+        /// What is wanted.
+        what: &'static str,
+    },
+
     /// A file has an empty path.
     #[error("{what} was to be named by its path, and the path is empty; name a file")]
     EmptyPath {
@@ -260,6 +271,7 @@ impl TableError {
             | Self::UrlForPath { .. }
             | Self::EmptyPath { .. }
             | Self::Credentials { .. }
+            | Self::Lacks { .. }
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
         }
     }

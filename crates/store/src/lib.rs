@@ -4,6 +4,7 @@
 //!
 //! Programs use the crate of a store, which re-exports what they need of this one.
 
+mod any_store;
 mod credentials;
 #[cfg(feature = "tls")]
 mod cryptography;
@@ -33,6 +34,7 @@ use std::path::Path;
 
 use uidring::Error;
 
+pub use self::any_store::AnyStore;
 pub use self::credentials::Credentials;
 #[cfg(feature = "tls")]
 pub use self::cryptography::choose_cryptography;

@@ -1,6 +1,7 @@
 //! What the stores on a database server share: a blocking client whose work is tried again within a
 //! deadline, the operations on the tables in SQL, and the errors.
 
+mod any_store;
 mod client;
 mod connection;
 mod create;

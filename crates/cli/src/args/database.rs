@@ -80,7 +80,7 @@ pub struct MySqlArgs {
     /// How long to try to reach the MySQL server, from 1s to 1h; without it, 10s
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
           value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
-    mysql_deadline: Option<Duration>,
+    pub mysql_deadline: Option<Duration>,
 }
 
 /// A database of a PostgreSQL server.
@@ -113,19 +113,10 @@ pub struct PostgresArgs {
     /// How long to try to reach the PostgreSQL server, from 1s to 1h; without it, 10s
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
           value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
-    postgres_deadline: Option<Duration>,
+    pub postgres_deadline: Option<Duration>,
 }
 
 impl DatabaseArgs {
-    /// How long to try to reach the server.
-    pub fn deadline(&self) -> Duration {
-        let limit = match self.server() {
-            Some(Server::Postgres) => self.postgres_args.postgres_deadline,
-            _ => self.mysql_args.mysql_deadline,
-        };
-        limit.unwrap_or(Duration::from_secs(10))
-    }
-
     /// Whether a flag names the database.
     pub fn is_named(&self) -> bool {
         self.sqlite.is_some() || self.named_server().is_some() || self.etcd.etcd.is_some()

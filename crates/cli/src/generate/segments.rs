@@ -49,17 +49,19 @@ pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
     if tag.contains("://") {
         return Err(Failure::usage(TableError::UrlForTag));
     }
-    let store = stores::open_segments(database)?.segment_store();
-    Ok((Box::new(move || build(args, tag, store)), lines))
+    let store = stores::open_segments(database)?;
+    // The store's own deadline comes first.
+    let limit = store.deadline() + Duration::from_secs(1);
+    let store = store.segment_store()?;
+    Ok((Box::new(move || build(args, tag, store, limit)), lines))
 }
 
 fn build(
     args: &GenerateArgs,
     tag: &str,
     store: Box<dyn SegmentStore>,
+    limit: Duration,
 ) -> Result<Box<dyn Source>, Failure> {
-    // The store's own deadline comes first.
-    let limit = args.worker.table.database.deadline() + Duration::from_secs(1);
     let generator = SegmentGenerator::builder(StepAsNeeded { store, left: args.count })
         .take_policy(TakePolicy::WaitFor(limit))
         // What is loaded ahead of need would be lost at the end.

@@ -160,9 +160,9 @@ pub fn has_segments(args: &ServeArgs) -> bool {
 
 fn segments(args: &ServeArgs) -> Result<Segments, Failure> {
     let database = stores::open(&args.name.worker.table.database)?;
-    let store = UntilCreated(database.segment_store());
+    let store = UntilCreated(database.segment_store()?);
     let builder = SegmentGenerator::builder(store).take_policy(TakePolicy::WaitFor(args.wait));
-    Ok((builder.refresh(REFRESH).build()?, database.segment_table()))
+    Ok((builder.refresh(REFRESH).build()?, database.segment_table()?))
 }
 
 /// A table that somebody may create later has no tags until then.

@@ -1,19 +1,16 @@
 //! Worker ids and leases in an etcd cluster.
 
 use std::env;
-use std::time::Duration;
 
 use uidring::Error;
-use uidring::segment::SegmentStore;
 use uidring_etcd::EtcdStore;
-use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, ServerError, WorkerTable};
+use uidring_store::{AnyStore, ServerError};
 
-use super::database::Database;
 use crate::args::etcd::EtcdArgs;
 use crate::failure::Failure;
 
 /// The cluster that the flags name, else the environment.
-pub fn open(args: &EtcdArgs) -> Result<Box<dyn Database>, Failure> {
+pub fn open(args: &EtcdArgs) -> Result<Box<dyn AnyStore>, Failure> {
     let endpoints = match &args.etcd {
         Some(endpoints) => endpoints.clone(),
         None => env::var_os("UIDRING_ETCD").unwrap_or_default().to_string_lossy().into_owned(),
@@ -39,24 +36,4 @@ pub fn open(args: &EtcdArgs) -> Result<Box<dyn Database>, Failure> {
 /// What is written wrongly is wrong usage, wherever it was found; a file that cannot be read is a failure.
 fn wrong(error: Error) -> Failure {
     if error.store::<ServerError>().is_some() { Failure::usage(error) } else { error.into() }
-}
-
-/// It has no segments, and `stores::open_segments` never opens it.
-impl Database for EtcdStore {
-    /// etcd has no clock to compare with: the flag is refused.
-    fn worker_table(&self, _: Option<Duration>) -> Box<dyn WorkerTable + Send> {
-        Box::new(self.worker_ids())
-    }
-
-    fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send> {
-        Box::new(self.leases().options(options))
-    }
-
-    fn segment_table(&self) -> Box<dyn SegmentTable + Send + Sync> {
-        unreachable!("segments are in databases")
-    }
-
-    fn segment_store(&self) -> Box<dyn SegmentStore> {
-        unreachable!("segments are in databases")
-    }
 }

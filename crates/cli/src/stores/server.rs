@@ -3,12 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use uidring::segment::SegmentStore;
-use uidring_store::server::{Engine, ServerSegments, ServerStore, ServerWorkerNodes};
-use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, ServerError, WorkerTable};
+use uidring_store::server::{Engine, ServerStore};
+use uidring_store::{AnyStore, ServerError};
 
-use super::database::Database;
-use crate::args::set;
 use crate::failure::Failure;
 
 /// What the flags of an engine say.
@@ -19,11 +16,11 @@ pub struct Flags<'a> {
     pub identity: Option<(&'a Path, &'a Path)>,
     pub requires_durability: bool,
     pub is_cluster: bool,
-    pub deadline: Duration,
+    pub deadline: Option<Duration>,
 }
 
 /// Opens the server that the flags name, else the environment.
-pub fn open<E: Engine>(flags: Flags<'_>) -> Result<Box<dyn Database>, Failure> {
+pub fn open<E: Engine>(flags: Flags<'_>) -> Result<Box<dyn AnyStore>, Failure> {
     let server = match (flags.url, flags.url_file) {
         (Some(url), _) => ServerStore::<E>::from_url(url).map(Some),
         (None, Some(path)) => ServerStore::from_url_file(path).map(Some),
@@ -35,7 +32,10 @@ pub fn open<E: Engine>(flags: Flags<'_>) -> Result<Box<dyn Database>, Failure> {
         None => error.into(),
     })?;
     let gone = || Failure::Usage(format!("{} is no longer set", E::URL.variable));
-    let mut server = server.ok_or_else(gone)?.deadline(flags.deadline);
+    let mut server = server.ok_or_else(gone)?;
+    if let Some(deadline) = flags.deadline {
+        server = server.deadline(deadline);
+    }
     if flags.requires_durability {
         server = server.require_durability();
     }
@@ -48,27 +48,5 @@ pub fn open<E: Engine>(flags: Flags<'_>) -> Result<Box<dyn Database>, Failure> {
     if let Some((certificate, key)) = flags.identity {
         server = server.tls_certificate(certificate, key)?;
     }
-    Ok(Box::new(OnServer(server)))
-}
-
-/// A database of a server.
-struct OnServer<E>(ServerStore<E>);
-
-impl<E: Engine> Database for OnServer<E> {
-    fn worker_table(&self, max_clock_difference: Option<Duration>) -> Box<dyn WorkerTable + Send> {
-        let nodes = self.0.worker_nodes();
-        Box::new(set(nodes, max_clock_difference, ServerWorkerNodes::max_clock_difference))
-    }
-
-    fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send> {
-        Box::new(self.0.leases().options(options))
-    }
-
-    fn segment_table(&self) -> Box<dyn SegmentTable + Send + Sync> {
-        Box::new(self.0.segments().create_table_if_missing(true))
-    }
-
-    fn segment_store(&self) -> Box<dyn SegmentStore> {
-        Box::new(ServerSegments::new(&self.0))
-    }
+    Ok(Box::new(server))
 }

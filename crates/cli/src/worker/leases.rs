@@ -146,7 +146,7 @@ pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
 }
 
 fn leases(database: &DatabaseArgs) -> Result<Box<dyn LeaseTable + Send>, Failure> {
-    Ok(stores::open(database)?.leases(LeaseOptions::default()))
+    Ok(stores::open(database)?.lease_table(LeaseOptions::default())?)
 }
 
 fn time(time: Option<Timestamp>) -> String {

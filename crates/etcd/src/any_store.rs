@@ -1,0 +1,27 @@
+//! A cluster, as programs use it whose users choose the engine.
+
+use std::time::Duration;
+
+use uidring::Error;
+use uidring_store::{AnyStore, LeaseOptions, LeaseTable, WorkerTable};
+
+use crate::EtcdStore;
+
+impl AnyStore for EtcdStore {
+    fn has(&self) -> &'static str {
+        "worker ids and leases"
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// etcd has no clock to compare with.
+    fn worker_table(&self, _: Option<Duration>) -> Result<Box<dyn WorkerTable + Send>, Error> {
+        Ok(Box::new(self.worker_ids()))
+    }
+
+    fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {
+        Ok(Box::new(self.leases().options(options)))
+    }
+}

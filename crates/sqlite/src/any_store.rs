@@ -1,0 +1,59 @@
+//! A file, as programs use it whose users choose the engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use uidring::segment::SegmentStore;
+use uidring::worker::Ordinal;
+use uidring::{Error, Layout, WorkerSource};
+use uidring_store::{AnyStore, LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+
+use crate::file::Kind;
+use crate::{SqliteLeases, SqliteStore};
+
+impl AnyStore for SqliteStore {
+    fn has(&self) -> &'static str {
+        "worker ids, leases, ordinals and segments"
+    }
+
+    fn worker_table(&self, _: Option<Duration>) -> Result<Box<dyn WorkerTable + Send>, Error> {
+        Ok(Box::new(self.worker_nodes()))
+    }
+
+    fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {
+        Ok(Box::new(self.leases().options(options)))
+    }
+
+    fn worker_of(
+        &self,
+        ordinal: Ordinal,
+        options: LeaseOptions,
+    ) -> Result<Box<dyn WorkerSource + Send>, Error> {
+        Ok(Box::new(self.ordinal(ordinal).options(options)))
+    }
+
+    fn segment_table(&self) -> Result<Box<dyn SegmentTable + Send + Sync>, Error> {
+        Ok(Box::new(self.segments()))
+    }
+
+    fn segment_store(&self) -> Result<Box<dyn SegmentStore>, Error> {
+        Ok(Box::new(self.segments()))
+    }
+
+    /// Looks at the file, before this process uses it.
+    fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
+        let file = self.file(Kind::Workers);
+        match leases {
+            None => file.check(|_| Ok(())),
+            Some(layout) => SqliteLeases::of(file).check(layout),
+        }
+    }
+
+    fn check_segments(&self) -> Result<Vec<String>, Error> {
+        self.segments().check()
+    }
+
+    fn worker_file(&self) -> Option<PathBuf> {
+        Some(self.path(Kind::Workers))
+    }
+}

@@ -1,0 +1,42 @@
+//! The store of a database server, as programs use it whose users choose the engine.
+
+use std::time::Duration;
+
+use uidring::Error;
+use uidring::segment::SegmentStore;
+
+use super::{Engine, ServerSegments, ServerStore};
+use crate::{AnyStore, LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+
+impl<E: Engine> AnyStore for ServerStore<E> {
+    fn has(&self) -> &'static str {
+        "worker ids, leases and segments"
+    }
+
+    fn deadline(&self) -> Duration {
+        self.settings.limits.deadline
+    }
+
+    fn worker_table(
+        &self,
+        max_clock_difference: Option<Duration>,
+    ) -> Result<Box<dyn WorkerTable + Send>, Error> {
+        let nodes = self.worker_nodes();
+        Ok(Box::new(match max_clock_difference {
+            Some(limit) => nodes.max_clock_difference(limit),
+            None => nodes,
+        }))
+    }
+
+    fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {
+        Ok(Box::new(self.leases().options(options)))
+    }
+
+    fn segment_table(&self) -> Result<Box<dyn SegmentTable + Send + Sync>, Error> {
+        Ok(Box::new(self.segments().create_table_if_missing(true)))
+    }
+
+    fn segment_store(&self) -> Result<Box<dyn SegmentStore>, Error> {
+        Ok(Box::new(ServerSegments::new(self)))
+    }
+}
