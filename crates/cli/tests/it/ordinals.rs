@@ -175,14 +175,17 @@ fn a_twin_is_refused_while_the_other_lives() {
 #[test]
 fn a_pod_that_was_killed_goes_on_above() {
     let (home, volume) = (Home::new(), volume());
-    let words = format!("generate {LAYOUT} --lease 1 -n");
+    // Longer than a process may have to wait for a processor: it would lose its lease.
+    let words = format!("generate {LAYOUT} --lease 4 -n");
     let mut all: Vec<Uid> = Vec::new();
     for generator in ["clock", "cached", "cached"] {
         let forever = format!("{words} 1000000000000 --generator {generator}");
         let mut child = pod(&home, "0", volume.path(), &forever).spawn().expect("starts");
         let mut output = child.stdout.take().expect("piped");
         let mut bytes = vec![0; 100_000];
-        output.read_exact(&mut bytes).expect("uids");
+        if let Err(error) = output.read_exact(&mut bytes) {
+            panic!("{error}: {:?}", child.wait_with_output());
+        }
         kill(&child, "KILL");
         output.read_to_end(&mut bytes).expect("reads");
         child.wait().expect("ends");

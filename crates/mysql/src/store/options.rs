@@ -39,6 +39,7 @@ pub static OWNER: Owner = Owner {
     ],
     harmless: &[
         "charset",
+        "client_found_rows",
         "collation",
         "connection_limit",
         "encoding",
