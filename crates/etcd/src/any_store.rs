@@ -1,4 +1,4 @@
-//! A cluster, as programs use it whose users choose the engine.
+//! [`AnyStore`] for etcd clusters.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl AnyStore for EtcdStore {
         self.deadline
     }
 
-    /// etcd has no clock to compare with.
+    /// etcd has no clock to compare this host's with.
     fn worker_table(&self, _: Option<Duration>) -> Result<Box<dyn WorkerTable + Send>, Error> {
         Ok(Box::new(self.worker_ids()))
     }

@@ -10,7 +10,7 @@ use uidring_store::url::{Host, Url};
 use crate::EtcdStore;
 
 impl EtcdStore {
-    /// What may follow in a URL.
+    /// The options of its URLs.
     pub const OPTIONS: &'static Owner = &Owner {
         name: "etcd",
         rows: &[&TLS, &AUTHORITY, &CERTIFICATE, &KEY, &DEADLINE],
@@ -27,8 +27,8 @@ impl EtcdStore {
     /// etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX
     /// ```
     ///
-    /// User and password, ports (2379) and prefix (`/uidring/`) may be left out. After a `?` may follow
-    /// [options](https://docs.rs/crate/uidring/latest/source/docs/options.md).
+    /// User and password are optional, and so are the ports (2379) and the prefix (`/uidring/`).
+    /// [Options](https://docs.rs/crate/uidring/latest/source/docs/options.md) may follow after a `?`.
     ///
     /// # Errors
     ///

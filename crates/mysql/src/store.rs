@@ -22,7 +22,7 @@ use crate::session::Session;
 /// ```
 ///
 /// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database are
-/// percent-encoded. After a `?` may follow options, `NAME=VALUE` separated by `&`; docs/options.md has all of them.
+/// percent-encoded. Options may follow after a `?`, as `NAME=VALUE` separated by `&`; docs/options.md lists them.
 /// A URL with a password and another machine's host has to say `tls=verify`, or `tls=off`, which logs a warning at
 /// each connection: anyone on the path gets the password.
 pub type MySqlStore = ServerStore<MySql>;

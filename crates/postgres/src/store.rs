@@ -34,7 +34,7 @@ use crate::session::Session;
 ///
 /// The port may be left out (5432). Characters like `@ : / ? # %` in user, password and database
 /// are percent-encoded. Of several hosts, `HOST1:PORT1,HOST2:PORT2`, the first that takes rows is used: the
-/// primary. After a `?` may follow options, `NAME=VALUE` separated by `&`; docs/options.md has all of them. A URL with
+/// primary. Options may follow after a `?`, as `NAME=VALUE` separated by `&`; docs/options.md lists them. A URL with
 /// a password and another machine's host has to say `tls=verify`, or `tls=off`, which logs a warning at each
 /// connection: anyone on the path gets the password.
 pub type PostgresStore = ServerStore<Postgres>;

@@ -1,4 +1,4 @@
-//! A file, as programs use it whose users choose the engine.
+//! [`AnyStore`] for SQLite files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,6 @@ impl AnyStore for SqliteStore {
         Ok(Box::new(self.segments()))
     }
 
-    /// Looks at the file, before this process uses it.
     fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
         let file = self.file(Kind::Workers);
         match leases {

@@ -10,19 +10,19 @@ use crate::SqliteStore;
 static MODE: Row = Row::new(
     "mode",
     Kind::Words(&["rw", "rwc"]),
-    "`rwc`: the first use creates the file if there is none, in a folder that exists",
+    "`rwc` creates a missing file at its first use; the folder must exist",
 )
 .default("rw");
 
 static FOREIGN: Row = Row::new(
     "foreign",
     Kind::Words(&["false", "true"]),
-    "`true`: the file may be a database of another program of yours, which gets the tables",
+    "`true` allows the database of your own application, and adds uidring's tables to it",
 )
 .default("false");
 
 impl SqliteStore {
-    /// What may follow the path in a URL.
+    /// The options of its URLs.
     pub const OPTIONS: &'static Owner = &Owner {
         name: "SQLite",
         rows: &[&MODE, &FOREIGN],
@@ -35,8 +35,7 @@ impl SqliteStore {
     };
 
     /// The file at this URL, `sqlite:PATH`, with [options](https://docs.rs/crate/uidring/latest/source/docs/options.md)
-    /// after a `?`; `sqlite:` alone means the user's own files in the data directory. A `?` or `%` in the path is
-    /// percent-encoded.
+    /// after a `?`. `sqlite:` alone means the files in the user's data directory. Percent-encode a `?` or `%` in the path.
     ///
     /// ```
     /// use uidring_sqlite::SqliteStore;
@@ -48,8 +47,8 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`] for a URL that is none, for `sqlite://`, which means different files to different
-    /// programs, for `:memory:` and for a path that begins with `~`; those of
+    /// [`ServerError::Address`] if the URL is wrong. That includes `sqlite://`, which names different files in different
+    /// programs, `:memory:`, and a path that begins with `~`. For `sqlite:` alone, the errors of
     /// [`in_data_directory`](Self::in_data_directory).
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let url = Url::split_path(url, "sqlite").map_err(wrong)?;

@@ -10,24 +10,25 @@ use uidring::{Error, Layout, WorkerSource};
 
 use crate::{LeaseOptions, LeaseTable, SegmentTable, TableError, WorkerTable};
 
-/// A store of any engine: what programs do with it whose users choose the engine. Its text is its place.
+/// A store whose engine the user of a program chooses. It displays as the path of its file, or as the address of its
+/// server.
 ///
-/// An engine that does not have something answers with [`TableError::Lacks`], which says what it has.
+/// A method that an engine cannot serve returns [`TableError::Lacks`], which says what the engine has.
 pub trait AnyStore: fmt::Display {
-    /// Returns what it has, as in `worker ids and leases`.
+    /// Returns what this engine has, for errors: `worker ids and leases`.
     fn has(&self) -> &'static str;
 
-    /// Returns how long an operation may take, with all its attempts.
+    /// Returns how long an operation may take, retries included.
     fn deadline(&self) -> Duration {
         Duration::from_secs(10)
     }
 
-    /// Returns its worker ids that each start uses up. The option is how far the server's clock may be from this
-    /// host's; a file has none of its own.
+    /// Returns the table of disposable worker ids. A start fails if the clocks of the server and of this host differ by
+    /// more than `max_clock_difference`; a store without a clock of its own ignores it.
     ///
     /// # Errors
     ///
-    /// [`TableError::Lacks`], as of all methods here.
+    /// [`TableError::Lacks`].
     fn worker_table(
         &self,
         max_clock_difference: Option<Duration>,
@@ -36,21 +37,21 @@ pub trait AnyStore: fmt::Display {
         Err(self.lacks("worker ids that each start uses up"))
     }
 
-    /// Returns its worker ids that are leased, with the options for generators.
+    /// Returns the table of leased worker ids; generators lease with these options.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// [`TableError::Lacks`].
     fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {
         let _ = options;
         Err(self.lacks("worker ids that are leased"))
     }
 
-    /// Returns the worker id of an ordinal.
+    /// Returns the source of an ordinal's worker id.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// [`TableError::Lacks`].
     fn worker_of(
         &self,
         ordinal: Ordinal,
@@ -60,50 +61,50 @@ pub trait AnyStore: fmt::Display {
         Err(self.lacks("worker ids of ordinals"))
     }
 
-    /// Returns its tags, for people.
+    /// Returns the table of tags, for administration.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// [`TableError::Lacks`].
     fn segment_table(&self) -> Result<Box<dyn SegmentTable + Send + Sync>, Error> {
         Err(self.lacks("segments"))
     }
 
-    /// Returns its segments, for a generator.
+    /// Returns the source of a generator's segments.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// [`TableError::Lacks`].
     fn segment_store(&self) -> Result<Box<dyn SegmentStore>, Error> {
         Err(self.lacks("segments"))
     }
 
-    /// Fails as a start that gets a worker id would, as far as that shows without asking a server, and changes
-    /// nothing; `leases` is the layout of one that leases it.
+    /// Checks whether a start could get a worker id, without changing anything. Files are read; servers are not asked.
+    /// Pass the layout of a start that leases its worker id.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The error that the start would get.
     fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
         let _ = leases;
         Ok(())
     }
 
-    /// The same for segments. Returns the names of the tags.
+    /// Checks the same for segments, and returns the names of the tags.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The error that the start would get.
     fn check_segments(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 
-    /// Returns the file of the worker ids; none on a server.
+    /// Returns the file that holds the worker ids; `None` for a server.
     fn worker_file(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Returns the error of a store that does not have this.
+    /// Returns the error for something that this engine does not have.
     #[doc(hidden)]
     fn lacks(&self, what: &'static str) -> Error {
         TableError::Lacks { place: self.to_string(), has: self.has(), what }.into()

@@ -1,4 +1,4 @@
-//! A user and a password that stand outside of an address.
+//! User and password for stores whose addresses have none.
 
 use std::env;
 use std::path::Path;
@@ -7,7 +7,7 @@ use uidring::Error;
 
 use crate::{TableError, read_secret};
 
-/// A user and a password. It has no text.
+/// A user and a password. It implements neither `Debug` nor `Display`.
 #[derive(Clone)]
 pub struct Credentials {
     /// The user.

@@ -1,4 +1,4 @@
-//! The options of a URL: one table for all that read, write or explain them.
+//! The options of URLs. Parsing, errors and docs/options.md all come from these rows.
 
 mod given;
 mod shared;
@@ -14,27 +14,27 @@ pub use self::shared::{
 pub use self::tls::{Tls, TlsMode};
 use crate::values::{number, time};
 
-/// An option, as URLs have it: `name=value`.
+/// An option of a URL: `name=value`.
 #[derive(Debug)]
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// What the clients of a store call it.
+    /// Its names in the engine's other clients.
     pub aliases: &'static [Alias],
-    /// What its value is.
+    /// The values it takes.
     pub kind: Kind,
-    /// What applies without it; empty if nothing does.
+    /// What applies without it; may be empty.
     pub default: &'static str,
-    /// What it does, in one sentence without its full stop.
+    /// What it does, as a sentence without a full stop.
     pub help: &'static str,
 }
 
-/// A name that a store's own clients have for an option.
+/// The name of an option in another client of the engine.
 #[derive(Debug)]
 pub struct Alias {
     /// The name.
     pub name: &'static str,
-    /// Returns the option's value for one of that client.
+    /// Translates a value of that client, or says what to write instead.
     pub read: fn(&str) -> Result<String, &'static str>,
 }
 
@@ -53,32 +53,32 @@ pub enum Kind {
     Text,
 }
 
-/// Whose options these are: an engine's, for example.
+/// Something that has options, such as an engine.
 #[derive(Debug)]
 pub struct Owner {
-    /// What people call it.
+    /// Its name, for errors.
     pub name: &'static str,
     /// The options that it takes.
     pub rows: &'static [&'static Row],
-    /// Parameters of its other clients that change nothing here.
+    /// Parameters of other clients that are accepted and have no effect.
     pub harmless: &'static [&'static str],
-    /// Parameters of its other clients that cannot be heeded, and what to do instead.
+    /// Parameters of other clients that are refused, with advice.
     pub refused: &'static [(&'static str, &'static str)],
 }
 
 impl Row {
-    /// An option that no client of a store has by another name, and that nothing stands for if it is not given.
+    /// An option without aliases and without a default.
     pub const fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
         Self { name, aliases: &[], kind, default: "", help }
     }
 
-    /// Says what applies without it.
+    /// Sets what applies without it.
     #[must_use]
     pub const fn default(self, default: &'static str) -> Self {
         Self { default, ..self }
     }
 
-    /// Adds what the clients of a store call it.
+    /// Sets its names in other clients.
     #[must_use]
     pub const fn aliases(self, aliases: &'static [Alias]) -> Self {
         Self { aliases, ..self }
@@ -98,7 +98,7 @@ impl Row {
 }
 
 impl Alias {
-    /// A name whose values are the option's own.
+    /// A name with the same values.
     pub const fn same(name: &'static str) -> Self {
         Self { name, read: |value| Ok(value.into()) }
     }

@@ -37,7 +37,8 @@ pub fn without_brackets(host: &str) -> Option<&str> {
     host.strip_prefix('[')?.strip_suffix(']')
 }
 
-/// A URL in its parts, percent-decoded; a `+` stands for itself. It may hold a password, so it has no text.
+/// The parts of a URL, percent-decoded; a `+` stands for itself. It implements neither `Debug` nor `Display`, because it
+/// may hold a password.
 pub struct Url {
     /// Its scheme, in lowercase, as in `mysql`.
     pub scheme: &'static str,
@@ -63,7 +64,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Returns `HOST:PORT` with this port unless it has another, and brackets around an IPv6 address.
+    /// Returns `HOST:PORT`, with `usual` if the URL has no port. An IPv6 address gets brackets.
     pub fn with_port(&self, usual: u16) -> String {
         let (name, port) = (&self.name, self.port.unwrap_or(usual));
         if name.contains(':') { format!("[{name}]:{port}") } else { format!("{name}:{port}") }
@@ -75,8 +76,8 @@ impl Url {
     ///
     /// # Errors
     ///
-    /// What is wrong. A part of the password that is taken for something else, since a character before it is not
-    /// percent-encoded, is found, and not repeated.
+    /// Says what is wrong. If a character of the password is not percent-encoded, so that the rest of it reads as a host
+    /// or path, the error says so and does not repeat it.
     pub fn split(text: &str, schemes: &[&'static str]) -> Result<Self, String> {
         if text.is_empty() {
             return Err("it is empty".into());
@@ -116,11 +117,11 @@ impl Url {
         })
     }
 
-    /// Splits a URL that names a file and no server, such as `sqlite:PATH?NAME=VALUE`. The path is one part.
+    /// Splits a URL of a file, such as `sqlite:PATH?NAME=VALUE`. The path is a single part.
     ///
     /// # Errors
     ///
-    /// What is wrong.
+    /// Says what is wrong.
     pub fn split_path(text: &str, scheme: &'static str) -> Result<Self, String> {
         let rest = text.strip_prefix(scheme).and_then(|rest| rest.strip_prefix(':'));
         let rest = rest.ok_or_else(|| format!("it does not begin with {scheme}:"))?;
@@ -141,11 +142,12 @@ impl Url {
         })
     }
 
-    /// Returns user and password, if there are any.
+    /// Returns the user and the password; `None` if the URL has neither.
     ///
     /// # Errors
     ///
-    /// That one of them is missing, or that the user has a `:`, which ends it where both are one text.
+    /// Says that one of them is missing, or that the user contains a `:`, which separates the two in ZooKeeper's and etcd's
+    /// logins.
     pub fn credentials(&self) -> Result<Option<Credentials>, &'static str> {
         let (user, password) = (self.user.clone(), self.password.clone());
         match password {
@@ -157,11 +159,11 @@ impl Url {
         }
     }
 
-    /// Returns the name of the database, which is the whole path.
+    /// Returns the name of the database: the path, if it has one part.
     ///
     /// # Errors
     ///
-    /// What is wrong.
+    /// Says that there is no name, or that it contains a `/`.
     pub fn database(&self) -> Result<&str, &'static str> {
         match &self.path[..] {
             [name] if !name.is_empty() => Ok(name),

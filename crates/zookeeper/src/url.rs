@@ -22,14 +22,14 @@ static NAME: Row = Row::new(
 static SESSION_TIMEOUT: Row = Row::new(
     "session-timeout",
     Kind::Time(SECOND..=Duration::from_secs(3_600)),
-    "How long the servers keep the name of an instance that they do not hear from",
+    "How long the servers keep the name of an instance after they last heard from it",
 )
 .default("10s");
 
 static MAX_OUTAGE: Row = Row::new(
     "max-outage",
     Kind::Time(SECOND..=Duration::from_secs(3_600)),
-    "How long an instance goes on without an answer of the servers",
+    "How long an instance goes on when the servers do not answer",
 )
 .default("nine tenths of the session");
 
@@ -41,7 +41,7 @@ static MAX_CLOCK_DIFFERENCE: Row = Row::new(
 .default("they are not compared");
 
 impl LeafZooKeeper {
-    /// What may follow in a URL.
+    /// The options of its URLs.
     pub const OPTIONS: &'static Owner = &Owner {
         name: "ZooKeeper",
         rows: &[
@@ -67,8 +67,8 @@ impl LeafZooKeeper {
     /// zookeeper://USER:PASSWORD@HOST:PORT,HOST:PORT/CHROOT?name=NAME
     /// ```
     ///
-    /// User and password, ports (2181) and path may be left out. After the name may follow
-    /// [options](https://docs.rs/crate/uidring/latest/source/docs/options.md).
+    /// User and password are optional, and so are the ports (2181) and the path.
+    /// [Options](https://docs.rs/crate/uidring/latest/source/docs/options.md) may follow after the name.
     ///
     /// # Errors
     ///

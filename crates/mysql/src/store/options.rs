@@ -14,7 +14,7 @@ pub static SOCKET: Row = Row::new(
 pub static CLEARTEXT: Row = Row::new(
     "cleartext-password",
     Kind::Words(&["no", "yes"]),
-    "`yes`: sends the password as it is where the server asks for that, as PAM and LDAP do; needs TLS or a socket",
+    "`yes` sends the password in the clear if the server asks for that, as with PAM and LDAP; needs TLS or a socket",
 )
 .default("no")
 .aliases(&[Alias { name: "enable_cleartext_plugin", read: |value| match value {

@@ -20,7 +20,7 @@ static PORT: Row =
 static ADDRESS: Row = Row::new(
     "hostaddr",
     Kind::Text,
-    "The address of the host, so that its name is not looked up; certificates still have to have the name",
+    "The IP address to connect to, so that the name is not looked up. Certificates must still name the host",
 );
 
 pub static CHANNEL_BINDING: Row = Row::new(
@@ -34,7 +34,7 @@ pub static CHANNEL_BINDING: Row = Row::new(
 static ATTRIBUTES: Row = Row::new(
     "target_session_attrs",
     Kind::Words(&["read-write", "primary", "any"]),
-    "Changes nothing: a server that takes rows is always used",
+    "Has no effect: connections always go to a server that accepts writes",
 );
 
 const BEFORE_THE_HOST: &str = "write it before the host: postgres://USER:PASSWORD@HOST/DATABASE";

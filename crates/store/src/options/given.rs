@@ -1,4 +1,4 @@
-//! The options that somebody has given.
+//! The options that a URL sets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use super::{Alias, Owner, Row};
 use crate::url::shown;
 use crate::values::{number, time};
 
-/// The options that a URL gives, each checked. It has no text: a value may be secret.
+/// The options that a URL sets, with valid values. It implements neither `Debug` nor `Display`, because a value may be
+/// secret.
 #[derive(Default)]
 pub struct Given {
     values: BTreeMap<&'static str, String>,
@@ -18,11 +19,11 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads the parameters of a URL as the options of this owner.
+    /// Reads the parameters of a URL as options of this owner.
     ///
     /// # Errors
     ///
-    /// What is wrong, without the value, and with the name only if that is surely none of a password.
+    /// Says what is wrong. It never shows a value, and shows a name only if that cannot be part of a password.
     pub fn read(owner: &'static Owner, parameters: &[(String, String)]) -> Result<Self, String> {
         let mut given = Self::default();
         for (name, value) in parameters {
@@ -57,7 +58,7 @@ impl Given {
         Ok(())
     }
 
-    /// Returns the parameters that change nothing.
+    /// Returns the names of the parameters that have no effect.
     pub fn harmless(&self) -> &[&'static str] {
         &self.harmless
     }
@@ -89,7 +90,7 @@ impl Given {
 }
 
 impl Row {
-    /// Whether this is its name, and which alias of it.
+    /// Returns whether this row has the name, and by which alias.
     fn named(&self, name: &str) -> Option<Option<&'static Alias>> {
         if self.name == name {
             return Some(None);
@@ -98,7 +99,7 @@ impl Row {
     }
 }
 
-/// Suggests the nearest name. What was written may be a part of a password.
+/// Suggests the nearest name. It hides what may be part of a password.
 fn unknown(owner: &Owner, name: &str) -> String {
     let nearest = owner.rows.iter().max_by(|a, b| {
         let likeness = |row: &Row| jaro_winkler(row.name, name);

@@ -79,7 +79,7 @@ pub static CLUSTER: Row = Row::new(
 )
 .default("no");
 
-/// The modes that clients of MySQL and PostgreSQL have for TLS, in lowercase with `-`.
+/// Translates `sslmode` of PostgreSQL and `ssl-mode` of MySQL, in lowercase with `-`.
 fn by_mode(mode: &str) -> Result<String, &'static str> {
     match mode {
         "disable" | "disabled" => Ok("off".into()),

@@ -4,24 +4,24 @@ use std::path::PathBuf;
 
 use super::{AUTHORITY, CERTIFICATE, Given, KEY, TLS};
 
-/// What a URL says of TLS, and in which files certificates are.
+/// Whether to use TLS, and the files with certificates.
 pub struct Tls {
-    /// What it says; files imply [`TlsMode::Verify`].
+    /// `None` if the URL does not say. A file implies [`TlsMode::Verify`].
     pub mode: Option<TlsMode>,
-    /// The authorities that alone are trusted.
+    /// The only authorities to trust.
     pub authority: Option<PathBuf>,
-    /// The certificate to show, and its key.
+    /// The client's certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Whether there is TLS.
+/// Whether to use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsMode {
-    /// None.
+    /// No TLS.
     Off,
-    /// The certificate is signed by a trusted authority, and names the host.
+    /// TLS. A trusted authority must have signed the certificate, and it must name the host.
     Verify,
-    /// Any certificate will do.
+    /// TLS with any certificate.
     Unverified,
 }
 
@@ -30,7 +30,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// What contradicts what, or is missing.
+    /// Says which options contradict each other, or which one is missing.
     pub fn of(given: &Given) -> Result<Self, String> {
         let mode = match given.text(&TLS) {
             None => None,

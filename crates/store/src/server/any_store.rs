@@ -1,4 +1,4 @@
-//! The store of a database server, as programs use it whose users choose the engine.
+//! [`AnyStore`] for database servers.
 
 use std::time::Duration;
 

@@ -35,7 +35,7 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// How its URLs are written, and where they are found.
     const URL: ServerUrl;
 
-    /// What may follow in them.
+    /// The options of its URLs.
     const OPTIONS: &'static Owner;
 
     /// What a statement may wait for beside a locked table: empty, or ending in a comma and a blank.
@@ -44,21 +44,21 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// The name of threads that work for it.
     const THREAD: &'static str;
 
-    /// Fills the driver's options from a URL, but for TLS.
+    /// Fills the driver's options from a URL, except for TLS.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, without repeating it.
+    /// Says what is wrong with the URL, without repeating it.
     fn new(url: &Url, given: &Given) -> Result<Self, String>;
 
     /// Requires TLS.
     fn require_tls(&mut self);
 
-    /// Requires TLS, and accepts any certificate.
+    /// Requires TLS and accepts any certificate.
     ///
     /// # Errors
     ///
-    /// Why the driver does not.
+    /// Says why this engine cannot.
     fn accept_any_certificate(&mut self) -> Result<(), String>;
 
     /// Trusts these authorities alone.

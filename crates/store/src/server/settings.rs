@@ -43,7 +43,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Those that a URL gives.
+    /// The settings of a URL.
     pub(super) fn of(given: &Given) -> Self {
         let mut settings = Self::default();
         let limits = &mut settings.limits;
