@@ -260,7 +260,7 @@ const POSTGRES_CASES: &[Case] = &[
     ("generate --postgres foo", 2, &["as given, is wrong: it does not begin with postgres://"]),
     ("generate --postgres postgres://u@h", 2, &["it names no database"]),
     ("generate --postgres postgres://u@h:x/d", 2, &["a port is wrong"]),
-    ("generate --postgres postgres://u@h/d?options=x", 2, &["`options` cannot be heeded"]),
+    ("generate --postgres postgres://u@h/d?options=x", 2, &["`options` is refused"]),
     ("worker list --postgres foo", 2, &["does not begin with postgres://"]),
     ("segment list --postgres foo", 2, &["does not begin with postgres://"]),
     ("plan --postgres-url-file nowhere", 1, &["could not be read from nowhere"]),

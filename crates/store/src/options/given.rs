@@ -14,7 +14,8 @@ use crate::values::{number, time};
 /// secret.
 #[derive(Default)]
 pub struct Given {
-    values: BTreeMap<&'static str, String>,
+    /// By the names of their rows: the values, and the names by which they were set.
+    values: BTreeMap<&'static str, (String, &'static str)>,
     harmless: Vec<&'static str>,
 }
 
@@ -34,27 +35,30 @@ impl Given {
 
     fn add(&mut self, owner: &'static Owner, name: &str, value: &str) -> Result<(), String> {
         let by_name = owner.rows.iter().find_map(|row| Some((*row, row.named(name)?)));
-        if let Some((row, alias)) = by_name {
-            let wrong =
-                |problem: &dyn std::fmt::Display| format!("the value of `{name}`: {problem}");
-            let value = match alias {
-                Some(alias) => (alias.read)(value).map_err(|problem| wrong(&problem))?,
-                None => value.to_owned(),
-            };
-            row.check(&value).map_err(|problem| wrong(&problem))?;
-            return match self.values.insert(row.name, value) {
-                None => Ok(()),
-                Some(_) if name == row.name => Err(format!("`{name}` is given twice")),
-                Some(_) => Err(format!("`{}` is given twice, once as `{name}`", row.name)),
-            };
+        let Some((row, alias)) = by_name else { return self.add_foreign(owner, name) };
+        let value = match alias {
+            Some(alias) => (alias.read)(value).map_err(String::from),
+            None => Ok(value.to_owned()),
+        };
+        let value = value.and_then(|value| row.check(&value).map(|()| value));
+        let value = value.map_err(|problem| format!("the value of `{name}`: {problem}"))?;
+        let name = alias.map_or(row.name, |alias| alias.name);
+        match self.values.insert(row.name, (value, name)) {
+            None => Ok(()),
+            Some((_, before)) if before == name => Err(format!("`{name}` is given twice")),
+            Some((_, before)) => {
+                Err(format!("`{before}` and `{name}` set the same option; leave one of them out"))
+            }
         }
+    }
+
+    /// Adds a parameter that is no option.
+    fn add_foreign(&mut self, owner: &'static Owner, name: &str) -> Result<(), String> {
         if let Some((name, advice)) = owner.refused.iter().find(|(refused, _)| *refused == name) {
-            return Err(format!("`{name}` cannot be heeded: {advice}"));
+            return Err(format!("`{name}` is refused: {advice}"));
         }
-        match owner.harmless.iter().find(|harmless| **harmless == name) {
-            Some(name) => self.harmless.push(name),
-            None => return Err(unknown(owner, name)),
-        }
+        let harmless = owner.harmless.iter().find(|harmless| **harmless == name);
+        self.harmless.push(harmless.ok_or_else(|| unknown(owner, name))?);
         Ok(())
     }
 
@@ -65,7 +69,7 @@ impl Given {
 
     /// Returns the value of an option.
     pub fn text(&self, row: &Row) -> Option<&str> {
-        self.values.get(row.name).map(String::as_str)
+        self.values.get(row.name).map(|(value, _)| value.as_str())
     }
 
     /// Returns whether an option has this value.
@@ -166,9 +170,9 @@ mod tests {
             ("count=10", "write a whole number from 1 to 9"),
             ("key=", "the value of `key`: it is empty"),
             ("tls=off&tls=off", "`tls` is given twice"),
-            ("sslmode=require&tls=verify", "`tls` is given twice"),
-            ("tls=verify&sslmode=require", "`tls` is given twice, once as `sslmode`"),
-            ("schema=s3cret", "`schema` cannot be heeded: use a database of its own"),
+            ("sslmode=require&tls=verify", "`sslmode` and `tls` set the same option"),
+            ("require_ssl=true&sslmode=require", "`require_ssl` and `sslmode` set the same option"),
+            ("schema=s3cret", "`schema` is refused: use a database of its own"),
             ("dedline=5s", "Some engine has no parameter `dedline`; the nearest is `deadline`"),
             ("S3cret=1", "Some engine has no parameter;"),
             ("s3cret=1", "Some engine has no parameter;"),
