@@ -9,7 +9,8 @@ pub static SOCKET: Row = Row::new(
     "socket",
     Kind::Path,
     "The Unix socket of a server on this machine, instead of host and port",
-);
+)
+.aliases(&[Alias::same("unix_socket")]);
 
 pub static CLEARTEXT: Row = Row::new(
     "cleartext-password",
@@ -39,8 +40,10 @@ pub static OWNER: Owner = Owner {
     ],
     harmless: &[
         "charset",
+        "checkout_timeout",
         "client_found_rows",
         "collation",
+        "conn_max_age",
         "connection_limit",
         "encoding",
         "max_allowed_packet",
@@ -49,6 +52,7 @@ pub static OWNER: Owner = Owner {
         "pool_max",
         "pool_min",
         "pool_timeout",
+        "reconnect",
         "serverTimezone",
         "statement-cache-capacity",
         "stmt_cache_size",
@@ -58,6 +62,8 @@ pub static OWNER: Owner = Owner {
         "wait_timeout",
     ],
     refused: &[
+        ("init_command", "it would change what transactions rely on"),
+        ("sslidentity", "name the certificate with `cert`, and its key with `key`"),
         ("password", "write it before the host: mysql://USER:PASSWORD@HOST/DATABASE"),
         ("user", "write it before the host: mysql://USER:PASSWORD@HOST/DATABASE"),
         ("verify_ca", "write tls=verify, or tls=unverified to accept any certificate"),

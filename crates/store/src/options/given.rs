@@ -165,7 +165,7 @@ mod tests {
     fn what_cannot_be_heeded_is_an_error_that_shows_no_value() {
         for (text, problem) in [
             ("tls=s3cret", "the value of `tls`: write off or verify or unverified"),
-            ("sslmode=prefer", "whoever is in between decides"),
+            ("sslmode=prefer", "a server in the middle can turn TLS off"),
             ("deadline=0s", "write a time from 1s to 1h"),
             ("count=10", "write a whole number from 1 to 9"),
             ("key=", "the value of `key`: it is empty"),

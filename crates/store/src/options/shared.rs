@@ -31,12 +31,18 @@ pub static TLS: Row = Row::new(
 .default("off; an error where there is a password for another machine")
 .aliases(&[
     Alias { name: "sslmode", read: by_mode },
-    Alias { name: "ssl-mode", read: |mode| by_mode(&mode.to_ascii_lowercase().replace('_', "-")) },
-    Alias { name: "require_ssl", read: |value| match value {
-        "true" => Ok("verify".into()),
-        "false" => Ok("off".into()),
-        _ => Err("write tls=verify or tls=off"),
-    } },
+    Alias { name: "ssl-mode", read: by_mode },
+    Alias { name: "ssl_mode", read: by_mode },
+    Alias { name: "ssl", read: by_mode },
+    Alias { name: "require_ssl", read: by_mode },
+    Alias {
+        name: "sslaccept",
+        read: |value| match value {
+            "strict" => Ok("verify".into()),
+            "accept_invalid_certs" => Ok("unverified".into()),
+            _ => Err("write tls=verify or tls=unverified"),
+        },
+    },
 ]);
 
 /// Who signs the servers' certificates.
@@ -46,7 +52,7 @@ pub static AUTHORITY: Row = Row::new(
     "Requires TLS, with a certificate that is signed by an authority in this PEM file",
 )
 .default("the authorities that the system trusts")
-.aliases(&[Alias::same("sslrootcert"), Alias::same("ssl-ca")]);
+.aliases(&[Alias::same("sslrootcert"), Alias::same("ssl-ca"), Alias::same("ssl_ca")]);
 
 /// What a client shows.
 pub static CERTIFICATE: Row = Row::new(
@@ -54,12 +60,12 @@ pub static CERTIFICATE: Row = Row::new(
     Kind::Path,
     "Requires TLS, and shows the server the certificate in this PEM file; needs `key`",
 )
-.aliases(&[Alias::same("sslcert"), Alias::same("ssl-cert")]);
+.aliases(&[Alias::same("sslcert"), Alias::same("ssl-cert"), Alias::same("ssl_cert")]);
 
 /// The private key of [`CERTIFICATE`].
 pub static KEY: Row =
     Row::new("key", Kind::Path, "The private key of `cert`, a PEM file that others may not read")
-        .aliases(&[Alias::same("sslkey"), Alias::same("ssl-key")]);
+        .aliases(&[Alias::same("sslkey"), Alias::same("ssl-key"), Alias::same("ssl_key")]);
 
 /// Whether servers that may lose commits are refused.
 pub static DURABILITY: Row = Row::new(
@@ -79,16 +85,16 @@ pub static CLUSTER: Row = Row::new(
 )
 .default("no");
 
-/// Translates `sslmode` of PostgreSQL and `ssl-mode` of MySQL, in lowercase with `-`.
+/// Translates the values of `sslmode` in PostgreSQL's clients, and of its like in MySQL's.
 fn by_mode(mode: &str) -> Result<String, &'static str> {
-    match mode {
-        "disable" | "disabled" => Ok("off".into()),
-        "require" | "required" | "verify-ca" | "verify-full" | "verify-identity" => {
+    match &*mode.to_ascii_lowercase().replace('_', "-") {
+        "disable" | "disabled" | "false" => Ok("off".into()),
+        "require" | "required" | "true" | "verify-ca" | "verify-full" | "verify-identity" => {
             Ok("verify".into())
         }
-        "allow" | "prefer" | "preferred" => {
-            Err("with that value whoever is in between decides: write tls=verify or tls=off")
-        }
+        "allow" | "prefer" | "preferred" => Err(
+            "with that value a server in the middle can turn TLS off: write tls=verify or tls=off",
+        ),
         _ => Err("write tls=verify or tls=off"),
     }
 }
