@@ -82,6 +82,12 @@ fn tls_needs_the_right_certificates_on_both_sides() {
     };
     let shown = |store: EtcdStore| store.tls_client(&client.certificate, &client.key);
     assert_eq!(assign(&shown(trusting(&authority)).expect("a pair")).expect("allowed"), 1);
+    let hosts = server.endpoints().replace("https://", "");
+    let (ca, cert, key) = (authority.certificate(), &client.certificate, &client.key);
+    let [ca, cert, key] = [ca.display(), cert.display(), key.display()];
+    let url = format!("etcd://{hosts}/by/url?ca={ca}&cert={cert}&key={key}&deadline=5s");
+    let store = EtcdStore::from_url(&url).expect("a URL");
+    assert_eq!(assign(&store).expect("allowed"), 1, "the first of this prefix");
     for (store, words) in [
         (at(&server.endpoints()), "TLS failed"),
         (shown(trusting(&others)).expect("a pair"), "TLS failed"),

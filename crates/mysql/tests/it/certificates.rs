@@ -51,6 +51,10 @@ fn certificates_are_shown_where_accounts_demand_them() {
 
     demand(&database, "X509");
     use_it(&with(&right)).expect("let in");
+    let (ca, cert, key) = (authority.certificate(), &right.certificate, &right.key);
+    let [ca, cert, key] = [ca.display(), cert.display(), key.display()];
+    let url = format!("{}?ca={ca}&ssl-cert={cert}&key={key}", database.url());
+    use_it(&MySqlStore::from_url(&url).expect("a URL")).expect("let in");
     let (kind, text) = refusal(&store);
     assert!(kind == StoreErrorKind::Denied && text.contains("a client's certificate"), "{text}");
 

@@ -88,6 +88,11 @@ fn sessions_are_made_by_tls_and_nothing_of_a_wrong_authority_is_accepted() {
         let generator = generator(&registry(trusting(&hosts, &ours)));
         assert_eq!(generator.worker_id(), 1);
         generator.next_uid().expect("issued");
+        let (port, ca) = (server.tls_port(), ours.certificate());
+        let url = format!("zookeeper://{host}:{port}?name={host}&ca={}", ca.display());
+        let by_url = LeafZooKeeper::from_url(&url, Instance::new("a:1").expect("a name"));
+        let by_url = self::generator(&by_url.expect("a URL").no_cache_file());
+        by_url.next_uid().expect("issued");
         let nodes = trusting(&hosts, &ours).leaf_nodes("orders").expect("listed");
         assert!(nodes.len() == 1 && nodes[0].is_live, "{nodes:?}");
         drop(generator);
