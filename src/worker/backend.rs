@@ -103,3 +103,49 @@ pub enum RenewError {
 }
 
 error_traits!(RenewError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(lasts: Option<u64>, margin: u64, renew_every: u64) -> LeaseTerms {
+        let [margin, renew_every] = [margin, renew_every].map(Duration::from_millis);
+        let lasts = lasts.map(Duration::from_millis);
+        LeaseTerms { lasts, margin, renew_every, ..LeaseTerms::default() }
+    }
+
+    #[test]
+    fn a_holder_has_time_for_two_renewals() {
+        for (lasts, margin, renew_every, wrong) in [
+            (None, 5, 1, None),
+            (None, 0, 0, Some("renew_every")),
+            (Some(1), 0, 1, Some("lasts")),
+            (Some(2), 0, 1, None),
+            (Some(2), 0, 2, Some("renew_every")),
+            (Some(10), 0, 5, None),
+            (Some(10), 0, 6, Some("renew_every")),
+            (Some(10), 4, 3, None),
+            (Some(10), 4, 4, Some("renew_every")),
+            (Some(10), 8, 1, None),
+            (Some(10), 9, 1, Some("renew_every")),
+            (Some(10), 10, 1, Some("margin")),
+            (Some(10), 11, 1, Some("margin")),
+        ] {
+            let found = terms(lasts, margin, renew_every).check().err();
+            let option = match &found {
+                Some(Error::OptionOutOfRange { option, .. }) => option.strip_suffix(" (ms)"),
+                _ => None,
+            };
+            assert_eq!(option, wrong, "{lasts:?} {margin} {renew_every}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_start_waits_for_what_a_killed_holder_has_reserved() {
+        let mut terms = LeaseTerms::default();
+        let wait = |terms: &LeaseTerms| terms.start_wait(&Layout::UID_GENERATOR).as_secs();
+        assert_eq!(wait(&terms), 30);
+        terms.reserve = Duration::from_secs(60);
+        assert_eq!(wait(&terms), 3 * 3 + 60 + 5 + 1);
+    }
+}
