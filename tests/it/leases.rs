@@ -523,19 +523,23 @@ fn a_first_renewal_that_fails_is_tried_again() {
 
 #[test]
 fn a_first_renewal_that_keeps_failing_fails_the_start_in_time() {
-    let build = |wait| {
-        let lease = Lease::new(layout(), WORKER, None, terms(), NoKeeper).expect("in range");
+    let build = |kind, wait| {
+        let keeper = NoKeeper(kind);
+        let lease = Lease::new(layout(), WORKER, None, terms(), keeper).expect("in range");
         let builder = CachedUidGenerator::builder().layout(layout()).worker(lease);
         let builder = builder.max_start_wait(wait);
         let begin = Instant::now();
-        let error = builder.namespace(fresh()).build().expect_err("the store is away");
-        assert!(error.may_pass(), "{error:?}");
+        let error = builder.namespace(fresh()).build().expect_err("no renewal");
+        assert_eq!(error.may_pass(), kind == StoreErrorKind::Unreachable, "{error:?}");
         begin.elapsed()
     };
-    build(Duration::ZERO);
+    build(StoreErrorKind::Unreachable, Duration::ZERO);
     let wait = Duration::from_millis(500);
-    let took = build(wait);
+    let took = build(StoreErrorKind::Unreachable, wait);
     assert!(took >= wait && took < wait + LIMIT, "{took:?}");
+    // Another attempt would not help.
+    let took = build(StoreErrorKind::Denied, 2 * LIMIT);
+    assert!(took < LIMIT, "{took:?}");
 }
 
 #[test]
@@ -548,14 +552,18 @@ fn a_lease_of_another_layout_is_refused() {
         .expect_err("another layout");
     let text = error.to_string();
     assert!(text.contains("40/4/8 in ms") && text.contains("28/22/13 in s"), "{text}");
-    assert!(Lease::new(layout(), 16, None, terms(), NoKeeper).is_err(), "out of range");
+    assert!(
+        Lease::new(layout(), 16, None, terms(), NoKeeper(StoreErrorKind::Denied)).is_err(),
+        "out of range"
+    );
 }
 
-struct NoKeeper;
+/// Every renewal fails with an error of this kind.
+struct NoKeeper(StoreErrorKind);
 
 impl LeaseBackend for NoKeeper {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
-        Err(RenewError::Failed(problem()))
+        Err(RenewError::Failed(StoreError::new(self.0, "it is so").into()))
     }
 
     fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
