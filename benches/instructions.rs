@@ -12,6 +12,7 @@ use uidring::generator::SequenceStart;
 use uidring::ring::{RingBuffer, RingOptions};
 use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::{Bits, CachedUidGenerator, Decoded, Layout, SegmentGenerator, Tick, Timestamp, Uid};
+use uidring_any::{AnyGenerator, TagGenerator};
 
 /// The counted loops. The script finds each by the name of its function.
 mod counted {
@@ -48,6 +49,14 @@ mod counted {
 
         fn segment_next_id(segment: &SegmentHandle, id: &mut u64) {
             *id = segment.next_id().expect("waits");
+        }
+
+        fn any_next_uid(generator: &AnyGenerator, uid: &mut Uid) {
+            *uid = generator.next_uid().expect("waits");
+        }
+
+        fn any_segment_next_uid(generator: &AnyGenerator, uid: &mut Uid) {
+            *uid = generator.next_uid().expect("waits");
         }
 
         fn ring_try_take(ring: &RingBuffer, number: &mut u64) {
@@ -150,18 +159,24 @@ fn main() {
     // One run that all takes fit in, then runs of two uids.
     let (long, short) = (generator(20), generator(1));
     let [per_thread, blocks] = [&long, &short].map(CachedUidGenerator::per_thread);
-    let segments = segments();
+    let any = AnyGenerator::Cached(generator(19));
+    let segments = orders();
     let segment = segments.tag("orders").expect("there");
     let (mut producer, ring) = RingBuffer::new(RingOptions::new(10).spaced()).expect("possible");
     producer.put(0).expect("room");
     // The first takes open the run, allocate, and wait for a load.
     per_thread.next_uid().and(blocks.next_uid()).expect("waits");
     segment.next_id().expect("waits");
+    let any_segment =
+        TagGenerator::new(orders(), "orders").map(AnyGenerator::Segment).expect("there");
+    any_segment.next_uid().expect("waits");
     ring.try_take().expect("published");
     run!(next_uid(&long), UID, increase);
     run!(per_thread_next_uid(&per_thread), UID, increase);
     run!(local_next_uid(&mut long.local()), UID, increase);
     run!(segment_next_id(&segment), 0, increase);
+    run!(any_next_uid(&any), UID, increase);
+    run!(any_segment_next_uid(&any_segment), UID, increase);
     run!(ring_try_take(&ring), 0, increase);
     run!(run_of_two(&short), [UID; 2], all_increase);
     run!(per_thread_block_of_two(&blocks), [UID; 2], all_increase);
@@ -237,7 +252,7 @@ fn generator(sequence: u8) -> CachedUidGenerator {
     generator
 }
 
-fn segments() -> SegmentGenerator {
+fn orders() -> SegmentGenerator {
     let table = MemorySegments::new();
     table.create(SegmentTag::new("orders").step(1_000_000)).expect("positive");
     SegmentGenerator::builder(table).build().expect("builds")

@@ -97,7 +97,7 @@ pub(crate) async fn until<T>(
 
 /// What is blocking runs in a thread of its own. A panic there is [`Error::CallPanicked`]. If the future is
 /// dropped before that, the result is dropped in that thread, or in another one.
-pub(crate) async fn in_own_thread<T: Send + 'static>(
+pub async fn in_own_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let call = Caller(Call::start(call)?);

@@ -19,6 +19,7 @@ use super::timing::{
     BATCH, add, additions, batches, median, per_id, store, stores, tail_latency, takes,
 };
 use super::{Comparison, with_additions};
+use uidring_any::AnyGenerator;
 use uidring_testkit::namespace::fresh;
 
 pub fn comparisons() -> impl Iterator<Item = Comparison> {
@@ -35,6 +36,13 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
         next_uids(gone_back(), threads, ids)
     }));
     all.push(Comparison::new("local next_uid / register increment", local_takes, increments));
+    all.extend([1, 2].map(|threads| {
+        Comparison::new(
+            format!("AnyGenerator::next_uid / next_uid, threads: {threads}"),
+            move |ids| takes(threads, ids, any, any),
+            move |ids| next_uids(pinned(), threads, ids),
+        )
+    }));
     all.extend(with_additions("next_uid by the ticker clock", &[1, 2, 16], |threads, ids| {
         next_uids(ticking(), threads, ids)
     }));
@@ -119,6 +127,13 @@ pub fn pinned() -> &'static CachedUidGenerator {
 fn unpinned() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| build(builder().padder_core(PadderCore::Unpinned)))
+}
+
+/// Such a generator, of a URL.
+fn any() -> u64 {
+    static GENERATOR: OnceLock<AnyGenerator> = OnceLock::new();
+    let generator = GENERATOR.get_or_init(|| AnyGenerator::Cached(build(builder())));
+    generator.next_uid().expect("waits").get()
 }
 
 pub fn per_thread() -> &'static PerThreadGenerator<&'static CachedUidGenerator> {

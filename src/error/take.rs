@@ -159,6 +159,13 @@ pub struct FillError<E: std::error::Error + 'static = TakeError> {
     pub error: E,
 }
 
+impl<E: std::error::Error + 'static> FillError<E> {
+    /// Returns the same with another error.
+    pub fn map<F: std::error::Error + 'static>(self, change: impl FnOnce(E) -> F) -> FillError<F> {
+        FillError { filled: self.filled, error: change(self.error) }
+    }
+}
+
 impl<E: std::error::Error + 'static> fmt::Debug for FillError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&Chain(self), f)

@@ -13,10 +13,11 @@ mod url;
 mod worker_ids;
 
 pub use uidring_store::{
-    LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, ServerError, TableError, WorkerNode,
-    WorkerTable, WorkerUsage,
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, ServerError, StoreKind, TableError,
+    WorkerNode, WorkerTable, WorkerUsage,
 };
 
 pub use self::leases::EtcdLeases;
 pub use self::store::EtcdStore;
+pub use self::url::KIND;
 pub use self::worker_ids::EtcdWorkerIds;

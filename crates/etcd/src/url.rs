@@ -1,7 +1,7 @@
 //! The URL of a cluster.
 
 use uidring::Error;
-use uidring_store::ServerError;
+use uidring_store::StoreKind;
 use uidring_store::options::{
     AUTHORITY, CERTIFICATE, DEADLINE, Given, KEY, Owner, TLS, Tls, TlsMode,
 };
@@ -9,18 +9,26 @@ use uidring_store::url::{Host, Url};
 
 use crate::EtcdStore;
 
-impl EtcdStore {
-    /// The options of its URLs.
-    pub const OPTIONS: &'static Owner = &Owner {
-        name: "etcd",
-        rows: &[&TLS, &AUTHORITY, &CERTIFICATE, &KEY, &DEADLINE],
-        harmless: &[],
-        refused: &[
-            ("password", "write it before the hosts: etcd://USER:PASSWORD@HOST"),
-            ("user", "write it before the hosts: etcd://USER:PASSWORD@HOST"),
-        ],
-    };
+static OPTIONS: Owner = Owner {
+    name: "etcd",
+    rows: &[&TLS, &AUTHORITY, &CERTIFICATE, &KEY, &DEADLINE],
+    harmless: &[],
+    refused: &[
+        ("password", "write it before the hosts: etcd://USER:PASSWORD@HOST"),
+        ("user", "write it before the hosts: etcd://USER:PASSWORD@HOST"),
+    ],
+};
 
+/// How etcd's stores are named and opened.
+pub static KIND: StoreKind = StoreKind {
+    options: &OPTIONS,
+    schemes: &["etcd"],
+    form: "etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX",
+    is_file: false,
+    open: |url, given| Ok(Box::new(EtcdStore::from_parts(url, given)?)),
+};
+
+impl EtcdStore {
     /// The cluster at this URL:
     ///
     /// ```text
@@ -32,24 +40,27 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`], which does not repeat the URL; those of [`prefix`](Self::prefix) and of the files that
+    /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the URL; those of [`prefix`](Self::prefix) and of the files that
     /// the URL names.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let url = Url::split(url, &["etcd"]).map_err(wrong)?;
-        let given = Given::read(Self::OPTIONS, &url.parameters).map_err(wrong)?;
-        let tls = Tls::of(&given).map_err(wrong)?;
+        let (url, given) = KIND.read(url)?;
+        Self::from_parts(&url, &given)
+    }
+
+    fn from_parts(url: &Url, given: &Given) -> Result<Self, Error> {
+        let tls = Tls::of(given).map_err(|problem| KIND.wrong(problem))?;
         let scheme = match tls.mode {
             Some(TlsMode::Verify) => "https://",
             Some(TlsMode::Unverified) => {
-                return Err(wrong(
-                    "tls=unverified is not for etcd: name the authority with `ca`".into(),
-                ));
+                return Err(
+                    KIND.wrong("tls=unverified is not for etcd: name the authority with `ca`")
+                );
             }
             Some(TlsMode::Off) => "http://",
             None => "",
         };
         if url.hosts.is_empty() {
-            return Err(wrong("it names no host".into()));
+            return Err(KIND.wrong("it names no host"));
         }
         let endpoint = |host: &Host| format!("{scheme}{}", host.with_port(2_379));
         let endpoints: Vec<_> = url.hosts.iter().map(endpoint).collect();
@@ -57,7 +68,7 @@ impl EtcdStore {
         if url.path.iter().any(|part| !part.is_empty()) {
             store = store.prefix(&format!("/{}", url.path.join("/")))?;
         }
-        store.login = url.credentials().map_err(|problem| wrong(problem.into()))?;
+        store.login = url.credentials().map_err(|problem| KIND.wrong(problem))?;
         if let Some(path) = tls.authority {
             store = store.tls_authority(path)?;
         }
@@ -69,12 +80,6 @@ impl EtcdStore {
             None => store,
         })
     }
-}
-
-fn wrong(problem: String) -> Error {
-    let (what, place) = ("the URL of etcd", "as given".into());
-    let form = "etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX";
-    ServerError::Address { what, place, form, problem }.into()
 }
 
 #[cfg(test)]

@@ -8,11 +8,14 @@ mod store;
 use uidring_store::ServerError;
 use uidring_store::server::{ServerLeases, ServerSegments, ServerWorkerNodes};
 pub use uidring_store::{
-    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable, StoreKind,
     TableError, WorkerNode, WorkerTable, WorkerUsage,
 };
 
 pub use self::store::{MySql, MySqlStore};
+
+/// How MySQL's stores are named and opened.
+pub static KIND: StoreKind = MySqlStore::KIND;
 
 /// The table `WORKER_NODE`: a [`WorkerTable`] of which each start gets a worker id of its
 /// own.

@@ -11,11 +11,14 @@ mod values;
 use uidring_store::ServerError;
 use uidring_store::server::{ServerLeases, ServerSegments, ServerWorkerNodes};
 pub use uidring_store::{
-    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable, StoreKind,
     TableError, WorkerNode, WorkerTable, WorkerUsage,
 };
 
 pub use self::store::{Postgres, PostgresStore};
+
+/// How PostgreSQL's stores are named and opened.
+pub static KIND: StoreKind = PostgresStore::KIND;
 
 /// The table `WORKER_NODE`: a [`WorkerTable`] of which each start gets a worker id of its
 /// own.

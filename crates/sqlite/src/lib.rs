@@ -35,7 +35,7 @@ mod worker_nodes;
 pub use rusqlite;
 pub use uidring_store::{
     AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
-    TableError, WorkerNode, WorkerTable, WorkerUsage,
+    StoreKind, TableError, WorkerNode, WorkerTable, WorkerUsage,
 };
 
 pub use self::error::SqliteError;
@@ -43,4 +43,5 @@ pub use self::leases::SqliteLeases;
 pub use self::ordinal::SqliteOrdinal;
 pub use self::segments::SqliteSegments;
 pub use self::store::SqliteStore;
+pub use self::url::KIND;
 pub use self::worker_nodes::SqliteWorkerNodes;

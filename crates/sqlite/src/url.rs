@@ -1,7 +1,7 @@
 //! The URL of a file.
 
 use uidring::Error;
-use uidring_store::ServerError;
+use uidring_store::StoreKind;
 use uidring_store::options::{Given, Kind, Owner, Row};
 use uidring_store::url::Url;
 
@@ -21,19 +21,27 @@ static FOREIGN: Row = Row::new(
 )
 .default("false");
 
-impl SqliteStore {
-    /// The options of its URLs.
-    pub const OPTIONS: &'static Owner = &Owner {
-        name: "SQLite",
-        rows: &[&MODE, &FOREIGN],
-        harmless: &["pool", "timeout"],
-        refused: &[
-            ("cache", "each process opens the file by itself; leave it out"),
-            ("immutable", "the file is written"),
-            ("vfs", "give a program's own SQLite functions to SqliteStore::open_with"),
-        ],
-    };
+static OPTIONS: Owner = Owner {
+    name: "SQLite",
+    rows: &[&MODE, &FOREIGN],
+    harmless: &["pool", "timeout"],
+    refused: &[
+        ("cache", "each process opens the file by itself; leave it out"),
+        ("immutable", "the file is written"),
+        ("vfs", "give a program's own SQLite functions to SqliteStore::open_with"),
+    ],
+};
 
+/// How SQLite's stores are named and opened.
+pub static KIND: StoreKind = StoreKind {
+    options: &OPTIONS,
+    schemes: &["sqlite"],
+    form: "sqlite:PATH",
+    is_file: true,
+    open: |url, given| Ok(Box::new(SqliteStore::from_parts(url, given)?)),
+};
+
+impl SqliteStore {
     /// The file at this URL, `sqlite:PATH`, with [options](https://docs.rs/crate/uidring/latest/source/docs/options.md)
     /// after a `?`. `sqlite:` alone means the files in the user's data directory. Percent-encode a `?` or `%` in the path.
     ///
@@ -47,34 +55,30 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`] if the URL is wrong. That includes `sqlite://`, which names different files in different
+    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the URL is wrong. That includes `sqlite://`, which names different files in different
     /// programs, `:memory:`, and a path that begins with `~`. For `sqlite:` alone, the errors of
     /// [`in_data_directory`](Self::in_data_directory).
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let url = Url::split_path(url, "sqlite").map_err(wrong)?;
-        let given = Given::read(Self::OPTIONS, &url.parameters).map_err(wrong)?;
+        let (url, given) = KIND.read(url)?;
+        Self::from_parts(&url, &given)
+    }
+
+    fn from_parts(url: &Url, given: &Given) -> Result<Self, Error> {
         let store = match &*url.path.concat() {
             "" => Self::in_data_directory()?,
             ":memory:" => {
-                return Err(wrong(
-                    "worker ids in memory would begin at 1 in each process; name a file".into(),
-                ));
+                return Err(KIND
+                    .wrong("worker ids in memory would begin at 1 in each process; name a file"));
             }
             path if path.starts_with('~') => {
-                return Err(wrong(
-                    "`~` is the shell's, and stands for no folder here; write the whole path"
-                        .into(),
+                return Err(KIND.wrong(
+                    "`~` is the shell's, and stands for no folder here; write the whole path",
                 ));
             }
             path => Self::new(path),
         };
         Ok(store.create(given.is(&MODE, "rwc")).foreign(given.is(&FOREIGN, "true")))
     }
-}
-
-fn wrong(problem: String) -> Error {
-    let (what, place) = ("the URL of the file", "as given".into());
-    ServerError::Address { what, place, form: "sqlite:PATH", problem }.into()
 }
 
 #[cfg(test)]

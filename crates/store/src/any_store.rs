@@ -61,6 +61,12 @@ pub trait AnyStore: fmt::Display {
         Err(self.lacks("worker ids of ordinals"))
     }
 
+    /// Returns the source of worker ids of an engine that assigns them in a way of its own, such as a registry of
+    /// instances; `None` for an engine with a table of worker ids or of leases.
+    fn own_workers(&self) -> Option<Box<dyn WorkerSource + Send>> {
+        None
+    }
+
     /// Returns the table of tags, for administration.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ pub mod server;
 mod server_error;
 mod small_file;
 pub mod sql;
+mod store_kind;
 mod table;
 mod tags;
 #[cfg(feature = "tls")]
@@ -43,6 +44,7 @@ pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::server_error::ServerError;
 pub use self::small_file::{read_private_file, read_small_file};
+pub use self::store_kind::StoreKind;
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{
     MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag, tag_number,

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 pub use self::given::Given;
 pub use self::shared::{
-    AUTHORITY, CERTIFICATE, CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, KEY, TLS,
+    AUTHORITY, CERTIFICATE, CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, KEY,
+    MAX_CLOCK_DIFFERENCE, TLS,
 };
 pub use self::tls::{Tls, TlsMode};
 use crate::values::{number, time};
@@ -51,6 +52,13 @@ pub enum Kind {
     Path,
     /// Any text but an empty one.
     Text,
+    /// A text in a form of its own.
+    Form {
+        /// How it is written.
+        form: &'static str,
+        /// Says what is wrong with it.
+        check: fn(&str) -> Result<(), String>,
+    },
 }
 
 /// Something that has options, such as an engine.
@@ -93,6 +101,7 @@ impl Row {
             Kind::Time(range) => time(range.clone())(value).map(|_| ()),
             Kind::Path | Kind::Text if value.is_empty() => Err("it is empty".into()),
             Kind::Path | Kind::Text => Ok(()),
+            Kind::Form { check, .. } => check(value),
         }
     }
 }

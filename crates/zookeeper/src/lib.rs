@@ -9,6 +9,7 @@
 // The simulation sees what is not public otherwise.
 #![cfg_attr(feature = "simulation", allow(async_fn_in_trait, missing_docs))]
 
+mod any_store;
 mod cache;
 mod claim;
 mod entry;
@@ -52,4 +53,5 @@ pub use self::instance::Instance;
 pub use self::leaf::LeafZooKeeper;
 pub use self::list::LeafNode;
 pub use self::servers::ZooKeeperServers;
-pub use uidring_store::TableError;
+pub use self::url::KIND;
+pub use uidring_store::{AnyStore, StoreKind, TableError};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::ServerError;
+use uidring_store::StoreKind;
 use uidring_store::options::{
     AUTHORITY, CERTIFICATE, Given, KEY, Kind, Owner, Row, TLS, Tls, TlsMode,
 };
@@ -40,27 +40,42 @@ static MAX_CLOCK_DIFFERENCE: Row = Row::new(
 )
 .default("they are not compared");
 
-impl LeafZooKeeper {
-    /// The options of its URLs.
-    pub const OPTIONS: &'static Owner = &Owner {
-        name: "ZooKeeper",
-        rows: &[
-            &NAME,
-            &TLS,
-            &AUTHORITY,
-            &CERTIFICATE,
-            &KEY,
-            &SESSION_TIMEOUT,
-            &MAX_OUTAGE,
-            &MAX_CLOCK_DIFFERENCE,
-        ],
-        harmless: &[],
-        refused: &[
-            ("password", "write it before the hosts: zookeeper://USER:PASSWORD@HOST"),
-            ("user", "write it before the hosts: zookeeper://USER:PASSWORD@HOST"),
-        ],
-    };
+static OPTIONS: Owner = Owner {
+    name: "ZooKeeper",
+    rows: &[
+        &NAME,
+        &TLS,
+        &AUTHORITY,
+        &CERTIFICATE,
+        &KEY,
+        &SESSION_TIMEOUT,
+        &MAX_OUTAGE,
+        &MAX_CLOCK_DIFFERENCE,
+    ],
+    harmless: &[],
+    refused: &[
+        ("password", "write it before the hosts: zookeeper://USER:PASSWORD@HOST"),
+        ("user", "write it before the hosts: zookeeper://USER:PASSWORD@HOST"),
+    ],
+};
 
+/// How registries are named and opened. The instance is the one that `UIDRING_INSTANCE` names.
+pub static KIND: StoreKind = StoreKind {
+    options: &OPTIONS,
+    schemes: &["zookeeper"],
+    form: "zookeeper://USER:PASSWORD@HOST:PORT,HOST:PORT/CHROOT?name=NAME",
+    is_file: false,
+    open: |url, given| {
+        let instance = Instance::from_env()?.ok_or_else(|| Error::Environment {
+            problem: "the environment variable UIDRING_INSTANCE is not set; set it to a name that no other process \
+                      has, and that stays the same after a restart, such as HOST:PORT"
+                .into(),
+        })?;
+        Ok(Box::new(LeafZooKeeper::from_parts(url, given, instance)?))
+    },
+};
+
+impl LeafZooKeeper {
     /// The registry at this URL, for this instance:
     ///
     /// ```text
@@ -72,13 +87,16 @@ impl LeafZooKeeper {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`], which does not repeat the URL; those of [`new`](Self::new) and of the files that the
+    /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the URL; those of [`new`](Self::new) and of the files that the
     /// URL names.
     pub fn from_url(url: &str, instance: Instance) -> Result<Self, Error> {
-        let url = Url::split(url, &["zookeeper"]).map_err(wrong)?;
-        let given = Given::read(Self::OPTIONS, &url.parameters).map_err(wrong)?;
-        let name = given.text(&NAME).ok_or_else(|| wrong("it has no `name`".into()))?;
-        let servers = servers(&url, Tls::of(&given).map_err(wrong)?)?;
+        let (url, given) = KIND.read(url)?;
+        Self::from_parts(&url, &given, instance)
+    }
+
+    fn from_parts(url: &Url, given: &Given, instance: Instance) -> Result<Self, Error> {
+        let name = given.text(&NAME).ok_or_else(|| KIND.wrong("it has no `name`"))?;
+        let servers = servers(url, Tls::of(given).map_err(|problem| KIND.wrong(problem))?)?;
         let servers = match given.time(&SESSION_TIMEOUT) {
             Some(timeout) => servers.session_timeout(timeout),
             None => servers,
@@ -98,14 +116,14 @@ fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
     let scheme = match tls.mode {
         Some(TlsMode::Verify) => "tls://",
         Some(TlsMode::Unverified) => {
-            return Err(wrong(
-                "tls=unverified is not for ZooKeeper: name the authority with `ca`".into(),
-            ));
+            return Err(
+                KIND.wrong("tls=unverified is not for ZooKeeper: name the authority with `ca`")
+            );
         }
         Some(TlsMode::Off) | None => "",
     };
     if url.hosts.is_empty() {
-        return Err(wrong("it names no host".into()));
+        return Err(KIND.wrong("it names no host"));
     }
     let host = |host: &Host| format!("{scheme}{}", host.with_port(2_181));
     let mut hosts = url.hosts.iter().map(host).collect::<Vec<_>>().join(",");
@@ -113,7 +131,7 @@ fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
         hosts = format!("{hosts}/{}", url.path.join("/"));
     }
     let mut servers = ZooKeeperServers::new(&hosts)?;
-    if let Some(user) = url.credentials().map_err(|problem| wrong(problem.into()))? {
+    if let Some(user) = url.credentials().map_err(|problem| KIND.wrong(problem))? {
         servers = servers.login(user);
     }
     #[cfg(feature = "tls")]
@@ -126,12 +144,6 @@ fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
         }
     }
     Ok(servers)
-}
-
-fn wrong(problem: String) -> Error {
-    let (what, place) = ("the URL of the registry", "as given".into());
-    let form = "zookeeper://USER:PASSWORD@HOST:PORT,HOST:PORT/CHROOT?name=NAME";
-    ServerError::Address { what, place, form, problem }.into()
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ mod mysql;
 #[cfg(feature = "mysql")]
 mod mysql_faults;
 #[cfg(all(feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
-mod options;
 #[cfg(feature = "server")]
 mod ordinals;
 #[cfg(all(

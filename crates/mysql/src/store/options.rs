@@ -2,7 +2,7 @@
 
 use uidring_store::options::{
     AUTHORITY, Alias, CERTIFICATE, CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, KEY, Kind,
-    Owner, Row, TLS,
+    MAX_CLOCK_DIFFERENCE, Owner, Row, TLS,
 };
 
 pub static SOCKET: Row = Row::new(
@@ -37,6 +37,7 @@ pub static OWNER: Owner = Owner {
         &DEADLINE,
         &DURABILITY,
         &CLUSTER,
+        &MAX_CLOCK_DIFFERENCE,
     ],
     harmless: &[
         "charset",

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use uidring_store::options::{
     AUTHORITY, Alias, CERTIFICATE, CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, Given, KEY,
-    Kind, Owner, Row, TLS,
+    Kind, MAX_CLOCK_DIFFERENCE, Owner, Row, TLS,
 };
 use uidring_store::url::Url;
 
@@ -58,6 +58,7 @@ pub static OWNER: Owner = Owner {
         &DEADLINE,
         &DURABILITY,
         &CLUSTER,
+        &MAX_CLOCK_DIFFERENCE,
     ],
     harmless: &[
         "application_name",

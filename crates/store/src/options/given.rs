@@ -20,22 +20,36 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads the parameters of a URL as options of this owner.
+    /// Reads the parameters of a URL as options of these owners. The first owner names itself in errors.
     ///
     /// # Errors
     ///
     /// Says what is wrong. It never shows a value, and shows a name only if that cannot be part of a password.
-    pub fn read(owner: &'static Owner, parameters: &[(String, String)]) -> Result<Self, String> {
+    pub fn read(
+        owners: &[&'static Owner],
+        parameters: &[(String, String)],
+    ) -> Result<Self, String> {
         let mut given = Self::default();
         for (name, value) in parameters {
-            given.add(owner, name, value)?;
+            given.add(owners, name, value)?;
         }
         Ok(given)
     }
 
-    fn add(&mut self, owner: &'static Owner, name: &str, value: &str) -> Result<(), String> {
-        let by_name = owner.rows.iter().find_map(|row| Some((*row, row.named(name)?)));
-        let Some((row, alias)) = by_name else { return self.add_foreign(owner, name) };
+    /// Adds an option of these owners.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn add(
+        &mut self,
+        owners: &[&'static Owner],
+        name: &str,
+        value: &str,
+    ) -> Result<(), String> {
+        let rows = || owners.iter().flat_map(|owner| owner.rows);
+        let by_name = rows().find_map(|row| Some((*row, row.named(name)?)));
+        let Some((row, alias)) = by_name else { return self.add_foreign(owners, name) };
         let value = match alias {
             Some(alias) => (alias.read)(value).map_err(String::from),
             None => Ok(value.to_owned()),
@@ -53,13 +67,29 @@ impl Given {
     }
 
     /// Adds a parameter that is no option.
-    fn add_foreign(&mut self, owner: &'static Owner, name: &str) -> Result<(), String> {
-        if let Some((name, advice)) = owner.refused.iter().find(|(refused, _)| *refused == name) {
+    fn add_foreign(&mut self, owners: &[&'static Owner], name: &str) -> Result<(), String> {
+        let mut refused = owners.iter().flat_map(|owner| owner.refused);
+        if let Some((name, advice)) = refused.find(|(refused, _)| *refused == name) {
             return Err(format!("`{name}` is refused: {advice}"));
         }
-        let harmless = owner.harmless.iter().find(|harmless| **harmless == name);
-        self.harmless.push(harmless.ok_or_else(|| unknown(owner, name))?);
+        let mut harmless = owners.iter().flat_map(|owner| owner.harmless);
+        let harmless = harmless.find(|harmless| **harmless == name);
+        self.harmless.push(harmless.ok_or_else(|| unknown(owners, name))?);
         Ok(())
+    }
+
+    /// Refuses the options that one of these owners takes and the `chosen` one does not.
+    ///
+    /// # Errors
+    ///
+    /// Names the first such option.
+    pub fn refuse_others(&self, chosen: &Owner, owners: &[&Owner]) -> Result<(), String> {
+        let takes = |owner: &Owner, name| owner.rows.iter().any(|row| row.name == name);
+        let is_other = |name| !takes(chosen, name) && owners.iter().any(|owner| takes(owner, name));
+        match self.values.iter().find(|(name, _)| is_other(**name)) {
+            Some((_, (_, given))) => Err(format!("`{given}` is not for {}", chosen.name)),
+            None => Ok(()),
+        }
     }
 
     /// Returns the names of the parameters that have no effect.
@@ -104,14 +134,15 @@ impl Row {
 }
 
 /// Suggests the nearest name. It hides what may be part of a password.
-fn unknown(owner: &Owner, name: &str) -> String {
-    let nearest = owner.rows.iter().max_by(|a, b| {
+fn unknown(owners: &[&'static Owner], name: &str) -> String {
+    let rows = owners.iter().flat_map(|owner| owner.rows);
+    let nearest = rows.max_by(|a, b| {
         let likeness = |row: &Row| jaro_winkler(row.name, name);
         likeness(a).total_cmp(&likeness(b))
     });
     let nearest =
         nearest.map_or_else(String::new, |row| format!("; the nearest is `{}`", row.name));
-    format!("{} has no parameter{}{nearest}", owner.name, shown(name))
+    format!("{} has no parameter{}{nearest}", owners[0].name, shown(name))
 }
 
 #[cfg(test)]
@@ -131,7 +162,7 @@ mod tests {
     fn read(text: &str) -> Result<Given, String> {
         let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let pairs: Vec<_> = pairs.map(|(name, value)| (name.into(), value.into())).collect();
-        Given::read(&OWNER, &pairs)
+        Given::read(&[&OWNER], &pairs)
     }
 
     #[test]

@@ -21,6 +21,14 @@ pub static CONNECT_TIMEOUT: Row = Row::new(
 .default("5s")
 .aliases(&[Alias::same("connect_timeout")]);
 
+/// How far the clocks of a server and of this host may differ at a start.
+pub static MAX_CLOCK_DIFFERENCE: Row = Row::new(
+    "max-clock-difference",
+    Kind::Time(Duration::ZERO..=Duration::from_secs(86_400)),
+    "Refuses to start with a disposable worker id if this host's clock and the server's differ by more than this",
+)
+.default("they are not compared");
+
 /// Whether connections have TLS.
 pub static TLS: Row = Row::new(
     "tls",

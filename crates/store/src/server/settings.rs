@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::problem::Problem;
-use crate::options::{CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, Given};
+use crate::options::{CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, Given, MAX_CLOCK_DIFFERENCE};
 use crate::warn_once;
 
 /// How long things may take.
@@ -26,6 +26,8 @@ pub struct Settings {
     pub requires_durability: bool,
     /// Whether any server that answers is a good one.
     pub is_cluster: bool,
+    /// How far the server's clock and this host's may differ at a start.
+    pub max_clock_difference: Option<Duration>,
     /// Which risks of the server were reported.
     reported: Arc<[OnceLock<()>; Settings::RISKS]>,
 }
@@ -37,6 +39,7 @@ impl Default for Settings {
             limits: Limits { connect, deadline },
             requires_durability: false,
             is_cluster: false,
+            max_clock_difference: None,
             reported: Arc::default(),
         }
     }
@@ -51,6 +54,7 @@ impl Settings {
         limits.deadline = given.time(&DEADLINE).unwrap_or(limits.deadline);
         settings.requires_durability = given.is(&DURABILITY, "require");
         settings.is_cluster = given.is(&CLUSTER, "synchronous");
+        settings.max_clock_difference = given.time(&MAX_CLOCK_DIFFERENCE);
         settings
     }
 

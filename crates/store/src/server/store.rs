@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::error::database;
 use super::settings::{Inspected, Settings};
 use super::url;
+use crate::StoreKind;
 use crate::options::{Given, Tls, TlsMode};
 use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::SOCKET_WITH_TLS;
@@ -27,6 +28,15 @@ pub struct ServerStore<E> {
 }
 
 impl<E: Engine> ServerStore<E> {
+    /// How its stores are named and opened.
+    pub const KIND: StoreKind = StoreKind {
+        options: E::OPTIONS,
+        schemes: E::URL.schemes,
+        form: E::URL.form,
+        is_file: false,
+        open: |url, given| Ok(Box::new(Self::from_parts(url, given)?)),
+    };
+
     /// The server at this URL.
     ///
     /// # Errors
@@ -35,14 +45,20 @@ impl<E: Engine> ServerStore<E> {
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let wrong = |problem| E::URL.wrong(problem);
         let url = Url::split(url, E::URL.schemes).map_err(wrong)?;
-        let given = Given::read(E::OPTIONS, &url.parameters).map_err(wrong)?;
-        let engine = E::new(&url, &given).map_err(wrong)?;
+        let given = Given::read(&[E::OPTIONS], &url.parameters).map_err(wrong)?;
+        Self::from_parts(&url, &given)
+    }
+
+    /// The server at the URL with these parts.
+    fn from_parts(url: &Url, given: &Given) -> Result<Self, Error> {
+        let wrong = |problem| E::URL.wrong(problem);
+        let engine = E::new(url, given).map_err(wrong)?;
         if !given.harmless().is_empty() {
             let names = given.harmless().join(", ");
             log!(debug, "{engine}: these parameters of its URL change nothing: {names}");
         }
-        let mut store = Self { engine, settings: Settings::of(&given) };
-        let tls = Tls::of(&given).map_err(wrong)?;
+        let mut store = Self { engine, settings: Settings::of(given) };
+        let tls = Tls::of(given).map_err(wrong)?;
         match tls.mode {
             None | Some(TlsMode::Off) => {}
             Some(TlsMode::Verify) => store = store.require_tls(),

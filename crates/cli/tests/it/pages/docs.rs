@@ -94,8 +94,11 @@ fn statements_are_taken_from_the_page_by_a_test() {
 /// What is neither run nor compiled is no code.
 #[test]
 fn programs_are_tests_of_a_crate() {
-    let crates =
-        [include_str!("../../../../../src/lib.rs"), include_str!("../../../../testkit/src/lib.rs")];
+    let crates = [
+        include_str!("../../../../../src/lib.rs"),
+        include_str!("../../../../any/src/lib.rs"),
+        include_str!("../../../../testkit/src/lib.rs"),
+    ];
     for page in pages() {
         for (language, code) in docs::blocks(&page) {
             match &*language {

@@ -3,29 +3,18 @@
 use std::fmt::Write;
 use std::fs;
 
-use uidring_etcd::EtcdStore;
-use uidring_mysql::MySql;
-use uidring_postgres::Postgres;
-use uidring_sqlite::SqliteStore;
+use uidring_any::table::{GENERATORS, WORKERS, kinds};
 use uidring_store::options::{Kind, Owner, Row};
-use uidring_store::server::Engine;
 use uidring_store::values::shown;
 use uidring_testkit::docs;
-use uidring_zookeeper::LeafZooKeeper;
 
 #[test]
 fn the_page_is_made_of_the_rows() {
     let path = docs::folder().join("options.md");
     let page = fs::read_to_string(&path).expect("the page");
     let (above, _) = page.split_once("\n## ").expect("a section");
-    let owners = [
-        SqliteStore::OPTIONS,
-        MySql::OPTIONS,
-        Postgres::OPTIONS,
-        EtcdStore::OPTIONS,
-        LeafZooKeeper::OPTIONS,
-    ];
-    let sections = owners.map(table);
+    let mut sections = vec![group("Generators", &GENERATORS), group("Worker ids", &WORKERS)];
+    sections.extend(kinds().into_iter().map(|kind| section(kind.options)));
     let expected = format!("{above}\n{}", sections.join("\n"));
     if page != expected {
         let made = std::env::temp_dir().join("uidring-options.md");
@@ -34,22 +23,34 @@ fn the_page_is_made_of_the_rows() {
     }
 }
 
+/// The section of owners that share options.
+fn group(heading: &str, owners: &[&Owner]) -> String {
+    let mut text = format!(
+        "## {heading}\n\n| option | value | without it | what it does | for |\n|---|---|---|---|---|\n"
+    );
+    let mut rows: Vec<&Row> = Vec::new();
+    for row in owners.iter().flat_map(|owner| owner.rows) {
+        if !rows.iter().any(|known| known.name == row.name) {
+            rows.push(row);
+        }
+    }
+    for row in rows {
+        let takes = |owner: &&&Owner| owner.rows.iter().any(|taken| taken.name == row.name);
+        let names: Vec<_> = owners.iter().filter(takes).map(|owner| owner.name).collect();
+        let names = if names.len() == owners.len() { "all".into() } else { names.join(", ") };
+        writeln!(text, "{} {names} |", line(row)).expect("a String");
+    }
+    text
+}
+
 /// The section of an engine.
-fn table(owner: &Owner) -> String {
+fn section(owner: &Owner) -> String {
     let mut text = format!(
         "## {}\n\n| option | value | without it | what it does |\n|---|---|---|---|\n",
         owner.name
     );
     for row in owner.rows {
-        let default = if row.default.is_empty() { "–" } else { row.default };
-        let aliases: Vec<_> = row.aliases.iter().map(|alias| format!("`{}`", alias.name)).collect();
-        let also = if aliases.is_empty() {
-            String::new()
-        } else {
-            format!(" (also {})", aliases.join(", "))
-        };
-        writeln!(text, "| `{}`{also} | {} | {default} | {} |", row.name, values(row), row.help)
-            .expect("a String");
+        writeln!(text, "{}", line(row)).expect("a String");
     }
     if !owner.harmless.is_empty() {
         let names: Vec<_> = owner.harmless.iter().map(|name| format!("`{name}`")).collect();
@@ -62,6 +63,15 @@ fn table(owner: &Owner) -> String {
     text
 }
 
+/// The line of an option.
+fn line(row: &Row) -> String {
+    let default = if row.default.is_empty() { "–" } else { row.default };
+    let aliases: Vec<_> = row.aliases.iter().map(|alias| format!("`{}`", alias.name)).collect();
+    let also =
+        if aliases.is_empty() { String::new() } else { format!(" (also {})", aliases.join(", ")) };
+    format!("| `{}`{also} | {} | {default} | {} |", row.name, values(row), row.help)
+}
+
 fn values(row: &Row) -> String {
     match &row.kind {
         Kind::Words(words) => {
@@ -71,5 +81,6 @@ fn values(row: &Row) -> String {
         Kind::Time(range) => format!("{} to {}", shown(*range.start()), shown(*range.end())),
         Kind::Path => "a path".into(),
         Kind::Text => "a text".into(),
+        Kind::Form { form, .. } => (*form).into(),
     }
 }

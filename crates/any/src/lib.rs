@@ -1,0 +1,82 @@
+//! Any generator of uidring, by its URL.
+//!
+//! ```no_run
+//! let generator = uidring_any::open("postgres://app@localhost/ids?layout=snowflake")?;
+//! let uid = generator.next_uid()?;
+//! println!("{uid}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The URL says where worker ids come from and how the generator behaves:
+//!
+//! | URL | worker ids | segments | feature |
+//! |---|---|---|---|
+//! | `sqlite:PATH` | from a file, for the processes of one host | yes | `sqlite`, on by default |
+//! | `mysql://USER:PASSWORD@HOST/DATABASE` | from MySQL or MariaDB | yes | `mysql` |
+//! | `postgres://USER:PASSWORD@HOST/DATABASE` | from PostgreSQL | yes | `postgres` |
+//! | `etcd://USER:PASSWORD@HOST/PREFIX` | from etcd | no | `etcd` |
+//! | `zookeeper://USER:PASSWORD@HOST/CHROOT?name=NAME` | from a registry of Leaf | no | `zookeeper`, `zookeeper-tls` |
+//! | `worker:N` | you choose | no | |
+//!
+//! Options follow after a `?`, as `NAME=VALUE` separated by `&`:
+//! [the page of options](https://docs.rs/crate/uidring/latest/source/docs/options.md) lists them.
+//!
+//! By default, a layout with fewer than 100,000 worker ids leases one, and gives it back when the generator is dropped;
+//! with more, each start uses up a worker id of its own. `worker=lease` and `worker=disposable` choose.
+//!
+//! Programs that need one engine and no URL can use its crate by itself, such as `uidring-postgres`.
+
+mod engines;
+mod error;
+mod generator;
+mod layout;
+mod options;
+mod rows;
+mod worker;
+
+pub use uidring;
+pub use uidring_store::{
+    AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
+    ServerError, TableError, WorkerNode, WorkerTable, WorkerUsage,
+};
+
+pub use self::error::{AnyFillError, AnyTakeError};
+pub use self::generator::{AnyGenerator, AnyStats, TagGenerator};
+pub use self::options::Options;
+
+use uidring::Error;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/options.md")]
+mod docs_options {}
+
+/// What the page of options is made of. Outside semantic versioning.
+#[doc(hidden)]
+pub mod table {
+    pub use crate::engines::kinds;
+    pub use crate::rows::{GENERATORS, WORKERS};
+}
+
+/// Opens the generator of this URL. It blocks until the store has answered.
+///
+/// ```
+/// let generator = uidring_any::open("worker:7?layout=snowflake")?;
+/// assert!(generator.next_uid()? < generator.next_uid()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`Options::from_url`] and [`Options::open`].
+pub fn open(url: &str) -> Result<AnyGenerator, Error> {
+    Options::from_url(url)?.open()
+}
+
+/// [`open`] for a task: what blocks runs in a thread of its own.
+///
+/// # Errors
+///
+/// Those of [`open`]; [`Error::Thread`] if the operating system starts no thread.
+pub async fn open_async(url: &str) -> Result<AnyGenerator, Error> {
+    Options::from_url(url)?.open_async().await
+}

@@ -1,0 +1,135 @@
+//! What each engine promises, through its URL.
+
+use std::collections::HashSet;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use std::{env, thread};
+
+use uidring_any::{NewSegmentTag, Options, open};
+
+use uidring_testkit::child::{Child, this_test};
+use uidring_testkit::etcd::Etcd;
+use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::postgres::Postgres;
+use uidring_testkit::zookeeper::ZooKeeper;
+
+const URL: &str = "UIDRING_TEST_URL";
+const TAKES: usize = 5_000;
+
+#[test]
+fn sqlite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}?mode=rwc", folder.path().join("w.db").display());
+    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
+}
+
+#[test]
+fn mysql() {
+    let database = MariaDb::shared().database();
+    let url = format!("{}?deadline=60s", database.url());
+    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
+}
+
+#[test]
+fn postgres() {
+    let database = Postgres::shared().database();
+    let url = format!("{}?deadline=60s", database.url());
+    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
+}
+
+#[test]
+fn etcd() {
+    let etcd = Etcd::shared();
+    let url = format!("etcd://{}/{}/?deadline=60s", etcd.address(), etcd.next_number());
+    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease"]);
+}
+
+#[test]
+fn zookeeper() {
+    let server = ZooKeeper::shared();
+    let url = format!("zookeeper://{}?name={}", server.hosts(), server.name());
+    all_processes_take_distinct_ids(&url, &["layout=snowflake"]);
+}
+
+/// Of three processes with two threads each one is killed while it takes; three more start meanwhile.
+fn all_processes_take_distinct_ids(url: &str, options: &[&str]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for option in options {
+        let url = format!("{url}&{option}");
+        set_up(&url);
+        let ids = thread::scope(|scope| {
+            let lives = [0, 1, 2].map(|number| {
+                let (url, folder) = (&url, folder.path());
+                scope.spawn(move || {
+                    let mut ids = life(url, folder, number, number == 0);
+                    ids.extend(life(url, folder, number, false));
+                    ids
+                })
+            });
+            lives.map(|life| life.join().expect("a life")).concat()
+        });
+        assert!(ids.len() >= 5 * 2 * TAKES, "{option}: {}", ids.len());
+        let distinct: HashSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len(), "{option}");
+    }
+}
+
+/// Creates the tables and a tag, where the engine has them.
+fn set_up(url: &str) {
+    if url.starts_with("zookeeper:") {
+        return;
+    }
+    let store = Options::from_url(url).expect("a URL").store().expect("a store");
+    if url.contains("tag=") {
+        let tag = NewSegmentTag::new("orders", 1_000).expect("a tag");
+        store.segment_table().expect("segments").create_tag(&tag).expect("a tag");
+    } else if url.contains("worker=lease") {
+        store.lease_table(Default::default()).expect("leases").create().expect("creates");
+    } else {
+        store.worker_table(None).expect("worker ids").create().expect("creates");
+    }
+}
+
+/// Returns the ids of a process, which may be killed amid its takes.
+fn life(url: &str, folder: &Path, number: u32, is_killed: bool) -> Vec<u64> {
+    let mut command = this_test("doors::taker");
+    // The second life of an instance begins above what the first one issued.
+    command.env(URL, url).env("UIDRING_INSTANCE", format!("taker:{number}"));
+    command.env("XDG_DATA_HOME", folder).stdout(Stdio::piped());
+    let mut child = Child::spawn(&mut command);
+    let lines = BufReader::new(child.stdout().expect("piped")).lines();
+    let mut ids = Vec::new();
+    for line in lines {
+        // The harness prints lines of its own.
+        if let Some(id) = line.ok().as_deref().and_then(|line| line.strip_prefix("id ")) {
+            ids.extend(id.parse::<u64>());
+        }
+        if is_killed && ids.len() == TAKES {
+            child.kill();
+        }
+    }
+    let status = child.wait(Duration::from_secs(60)).expect("it ended");
+    assert_eq!(status.success(), !is_killed, "{status}");
+    ids
+}
+
+/// A process of [`life`].
+#[test]
+fn taker() {
+    let Ok(url) = env::var(URL) else { return };
+    let generator = open(&url).expect("opens");
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..TAKES {
+                    let id = generator.next_uid().expect("an id");
+                    // In one piece, so that a kill leaves whole lines.
+                    let line = format!("id {id}\n");
+                    io::stdout().lock().write_all(line.as_bytes()).expect("prints");
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,7 @@
+//! Generators by their URLs, on files and on real servers.
+#![cfg(unix)]
+
+mod doors;
+mod page;
+mod takes;
+mod urls;
