@@ -15,6 +15,15 @@ use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 /// With a digit, as parameters of URLs have none: errors name those.
 const SECRET: &str = "s3cretpw";
 
+/// A URL of any engine, with options of generators.
+pub fn url(bytes: &[u8]) {
+    is_silent(bytes, |url| {
+        let options = uidring_any::Options::from_url(url)?;
+        // A worker id has no store.
+        Ok(options.store().map(|store| store.to_string()).unwrap_or_default())
+    });
+}
+
 pub fn mysql(bytes: &[u8]) {
     is_silent(bytes, MySqlStore::from_url);
 }

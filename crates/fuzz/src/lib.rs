@@ -14,7 +14,7 @@ use uidring_server::fuzzing::{batch, resp, thrift};
 pub type Check = fn(&[u8]);
 
 /// The parsers by name, each with what must hold of an input.
-pub const TARGETS: [(&str, Check); 15] = [
+pub const TARGETS: [(&str, Check); 16] = [
     ("batch", batch),
     ("database", database::sqlite),
     ("etcd", addresses::etcd),
@@ -29,6 +29,7 @@ pub const TARGETS: [(&str, Check); 15] = [
     ("thrift", thrift),
     ("time", texts::time),
     ("uid", texts::uid),
+    ("url", addresses::url),
     ("zookeeper", addresses::zookeeper),
 ];
 

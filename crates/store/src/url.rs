@@ -180,9 +180,11 @@ fn hosts_of(text: &str) -> Result<Vec<Host>, String> {
     let host = |text| -> Result<Host, String> {
         let (name, port) = host_and_port(text)?;
         let name = decoded(without_brackets(name).unwrap_or(name))?;
-        // It is shown.
-        match name.contains(char::is_control) {
-            true => Err("a host has a character that cannot be seen".into()),
+        // The folder of a Unix socket may have a blank. Both are shown.
+        let is_wrong =
+            |letter: char| letter.is_control() || letter.is_whitespace() && !name.starts_with('/');
+        match name.contains(is_wrong) {
+            true => Err("a host has a blank, or a character that cannot be seen".into()),
             false => Ok(Host { name, port }),
         }
     };
@@ -199,6 +201,12 @@ fn parameters_of(text: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 fn decoded(text: &str) -> Result<String, String> {
+    let is_code = |rest: &str| {
+        rest.get(..2).is_some_and(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    if !text.split('%').skip(1).all(is_code) {
+        return Err("a `%` is not percent-encoded: write %25".into());
+    }
     let text = percent_decode_str(text).decode_utf8();
     Ok(text.map_err(|_| "a part of it is percent-encoded, and no UTF-8")?.into_owned())
 }

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod doors;
+mod malformed;
 mod page;
 mod takes;
 mod urls;
