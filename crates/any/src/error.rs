@@ -1,7 +1,7 @@
 //! Why no id was handed out, by any generator.
 
 use uidring::segment::SegmentError;
-use uidring::{FillError, TakeError};
+use uidring::{Error, FillError, TakeError};
 
 /// Why an [`AnyGenerator`](crate::AnyGenerator) handed out no id.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -22,5 +22,14 @@ impl From<SegmentError> for AnyTakeError {
     #[cold]
     fn from(error: SegmentError) -> Self {
         Self::Segment(Box::new(error))
+    }
+}
+
+impl From<AnyTakeError> for Error {
+    fn from(error: AnyTakeError) -> Self {
+        match error {
+            AnyTakeError::Uid(error) => error.into(),
+            AnyTakeError::Segment(error) => (*error).into(),
+        }
     }
 }

@@ -108,7 +108,7 @@ impl AnyGenerator {
     ///
     /// # Errors
     ///
-    /// [`FillError`] says how many ids were filled in before the error: those are good.
+    /// [`AnyFillError`] says how many ids were filled in before the error: those are good.
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), AnyFillError> {
         match self {
             Self::Cached(generator) => generator.fill(out).map_err(|failed| failed.map(Into::into)),

@@ -47,6 +47,10 @@ pub use self::options::Options;
 use uidring::Error;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/options.md")]
 mod docs_options {}
 

@@ -3,10 +3,6 @@
 //! It brings SQLite by rusqlite, of which it takes a range of versions: cargo allows one SQLite in a
 //! program, and chooses the version that shares it with sqlx 0.8 or 0.9, or with diesel 2.
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
-
 mod any_store;
 mod columns;
 mod commits;

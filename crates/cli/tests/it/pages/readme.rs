@@ -40,7 +40,7 @@ fn commands_run_as_pasted() {
 
 #[test]
 fn its_program_is_an_example_that_runs() {
-    let example = include_str!("../../../../sqlite/examples/first_ids.rs");
+    let example = include_str!("../../../../any/examples/first_ids.rs");
     let (_, code) = example.split_once("\n\n").expect("a comment, then code");
     let blocks: Vec<_> =
         blocks().into_iter().filter(|(language, _)| language.starts_with("rust")).collect();
