@@ -662,6 +662,8 @@ fn tasks_wait_for_segments() {
     block_on(filling).expect("waits");
     assert_eq!(ids, (1..=25).collect::<Vec<_>>(), "the dropped ones took none");
     assert_eq!(block_on(generator.next_id_async("orders")).expect("waits"), 26);
+    block_on(generator.fill_async("orders", &mut ids, 5)).expect("waits");
+    assert_eq!(ids[25..], [27, 28, 29, 30, 31], "appended");
     assert!(matches!(
         at_once(generator.next_id_async("customers")),
         Err(SegmentError::UnknownTag(_))
@@ -688,7 +690,7 @@ fn tasks_wait_for_segments() {
         ids
     });
     ids.sort_unstable();
-    assert_eq!(ids, (27..2_027).collect::<Vec<_>>());
+    assert_eq!(ids, (32..2_032).collect::<Vec<_>>());
     let shut = gate.lock().expect("no panic");
     let mut future = Box::pin(async {
         loop {
@@ -703,6 +705,17 @@ fn tasks_wait_for_segments() {
     drop(shut);
     block_on(generator.close_async());
     assert!(matches!(block_on(generator.refresh_async()), Err(SegmentError::Closed)));
+}
+
+#[test]
+fn a_generator_of_segments_that_is_closed_has_dropped_its_store() {
+    let gate = Arc::<Mutex<()>>::default();
+    let generator = segments(10, &gate);
+    let orders = generator.tag("orders").expect("there");
+    assert_eq!(orders.next_id().expect("waits"), 1);
+    block_on(generator.close_async());
+    assert!(matches!(orders.next_id(), Err(SegmentError::Closed)));
+    assert_eq!(Arc::strong_count(&gate), 1, "the store is gone");
 }
 
 /// A lease that takes its time, and counts how often it was given back.

@@ -310,13 +310,21 @@ pub(super) mod tests {
         let shared = shared();
         let ended = |reading: &Reading<'_>| shared.result_of(reading).map(|result| result.is_ok());
         let failed = || Err(Arc::new(LoadError::NoSuchTag { tag: "orders".into() }));
+        assert_eq!(shared.readings_asked(), None);
         let first = shared.ask_for_reading().expect("no child");
+        assert_eq!(shared.readings_asked(), Some(1));
         assert_eq!(ended(&first), None);
+        let second = shared.ask_for_reading().expect("no child");
         shared.reading_done(1, Ok(()));
+        // Who asks while the table is being read may have changed it since.
+        assert_eq!((ended(&second), shared.is_read(&second)), (None, false));
+        assert_eq!(shared.readings_asked(), Some(2));
         // Before the first caller has looked.
-        let [second, third] = [(); 2].map(|()| shared.ask_for_reading().expect("no child"));
+        let third = shared.ask_for_reading().expect("no child");
         shared.reading_done(3, failed());
+        assert_eq!(shared.readings_asked(), None);
         assert_eq!([&first, &second, &third].map(ended), [Some(true), Some(false), Some(false)]);
+        assert!([&first, &second, &third].iter().all(|reading| shared.is_read(reading)));
         drop([first, second, third]);
         assert!(shared.readings.outcomes.lock().expect("no child").is_empty());
     }

@@ -112,6 +112,15 @@ fn settings_that_are_not_possible_are_refused() {
     assert!(refused(|builder| builder.refresh(Duration::ZERO)));
     assert!(refused(|builder| builder.retry(Duration::ZERO, Duration::ZERO)));
     assert!(!refused(|builder| builder.depth(64).prefetch(99).step_factor(1)));
+    // Up to a day, and up to an hour.
+    const LONGER: Duration = Duration::from_millis(1);
+    const HOUR: Duration = Duration::from_secs(3_600);
+    const DAY: Duration = Duration::from_secs(86_400);
+    assert!(!refused(|builder| builder.segment_duration(DAY).refresh(DAY).retry(HOUR, HOUR)));
+    assert!(refused(|builder| builder.segment_duration(DAY + LONGER)));
+    assert!(refused(|builder| builder.refresh(DAY + LONGER)));
+    assert!(refused(|builder| builder.retry(HOUR + LONGER, HOUR)));
+    assert!(refused(|builder| builder.retry(HOUR, HOUR + LONGER)));
 }
 
 #[test]

@@ -74,6 +74,8 @@ fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
     let generator = table.builder().take_policy(policy).max_step(10).build().expect("builds");
     let mut ids: Vec<u64> = (0..5).map(|_| generator.next_id("orders").expect("waits")).collect();
     wait_until("prefetched", || generator.stats("orders").expect("there").segments == 2);
+    let orders = generator.tag("orders").expect("there");
+    assert!(orders.problem().is_none(), "{:?}", orders.problem());
     table.set_down(true);
     // What is in memory is served.
     ids.extend((0..15).map(|_| generator.next_id("orders").expect("in memory")));
@@ -83,6 +85,8 @@ fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
     assert!(matches!(error, SegmentError::StoreDown(_)), "{error:?}");
     assert!(chain(&error).contains("the connection is gone"), "{error}");
     assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
+    let problem = orders.problem();
+    assert!(matches!(problem, Some(SegmentError::StoreDown(_))), "{problem:?}");
     let stats = generator.stats("orders").expect("there");
     assert!(stats.load_failures > 1, "tried again and again: {stats:?}");
     let error = generator.refresh().expect_err("down");
@@ -97,6 +101,7 @@ fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
         }
     });
     ids.extend((0..50).map(|_| generator.next_id("orders").expect("up again")));
+    assert!(orders.problem().is_none(), "{:?}", orders.problem());
     assert_accounted(&generator, &table, "orders", ids);
 }
 
@@ -114,6 +119,22 @@ fn who_waits_without_end_waits_out_a_store_that_is_down() {
     });
     // One failing tag after another: the pauses keep the store from being stormed.
     assert!(table.failures() < 100, "{}", table.failures());
+}
+
+/// The longest pause between loads is not that between readings, which double up to the usual interval.
+#[test]
+fn readings_that_fail_are_tried_again_less_and_less_often() {
+    let table = Table::new(&[]);
+    let retry = Duration::from_millis(1);
+    let generator = table.builder().retry(retry, retry).build().expect("builds");
+    table.set_down(true);
+    assert!(matches!(generator.refresh(), Err(SegmentError::StoreDown(_))));
+    wait_until("it is tried again", || table.failures() > 2);
+    thread::sleep(Duration::from_millis(200));
+    assert!(table.failures() < 40, "{}", table.failures());
+    table.set_down(false);
+    table.rows.create(SegmentTag::new("orders")).expect("positive");
+    wait_until("it comes back by itself", || generator.next_id("orders").is_ok());
 }
 
 #[test]
