@@ -105,22 +105,7 @@ impl Process {
         assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
         assert!(self.send(name), "SIG{name} cannot be sent to the server");
         if name == "STOP" {
-            self.wait_until_stopped();
-        }
-    }
-
-    /// Its threads go on until one of them has a processor and finds the signal: on a busy machine, for a while.
-    fn wait_until_stopped(&self) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let tasks = format!("/proc/{}/task", self.server);
-        let is_stopped = |task: fs::DirEntry| {
-            // The state follows the name, which is in parentheses. A thread that is no longer there has ended.
-            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
-        };
-        while !fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().all(is_stopped)) {
-            assert!(Instant::now() < deadline, "the server does not stop");
-            thread::sleep(Duration::from_millis(1));
+            wait_until_stopped(&self.server);
         }
     }
 
@@ -129,6 +114,11 @@ impl Process {
     pub fn signal_all(&mut self, name: &str) {
         assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
         assert!(self.send_all(name), "SIG{name} cannot be sent to the server");
+        if name == "STOP" {
+            let children = format!("/proc/{0}/task/{0}/children", self.server);
+            let children = fs::read_to_string(children).expect("the server is there");
+            children.split_whitespace().chain([&*self.server]).for_each(wait_until_stopped);
+        }
     }
 
     /// What the server has said since this start.
@@ -191,6 +181,27 @@ impl Process {
         "#;
         let sent = Command::new("sh").args(["-c", script, "sh", signal, &self.server]).status();
         sent.is_ok_and(|status| status.success())
+    }
+}
+
+/// Waits until no thread of a process runs any more. On a busy machine, a thread goes on until it gets a processor and
+/// finds the signal.
+fn wait_until_stopped(process: &str) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let is_stopped = |task: fs::DirEntry| {
+        // The state follows the name, which is in parentheses. A thread that is no longer there has ended, and so has a
+        // zombie.
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z']))
+    };
+    let tasks = format!("/proc/{process}/task");
+    while !fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().all(is_stopped)) {
+        // A child of the server may have ended.
+        if !Path::new(&tasks).exists() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "process {process} of the server does not stop");
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
