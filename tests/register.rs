@@ -565,6 +565,26 @@ fn a_lost_lease_does_not_stand_in_the_way() {
     assert!(three.next_uid().expect("ready") > before);
 }
 
+/// Also by the word of a store that knows nothing of it.
+#[test]
+fn who_comes_after_a_lost_lease_starts_above_all_of_its_ticks() {
+    let (layout, namespace) = (Layout::UID_GENERATOR, fresh());
+    let (store, elsewhere) = (Store::default(), Store::default());
+    let builder = || CachedUidGenerator::builder().layout(layout).namespace(&namespace);
+    let one = builder().worker(store.lease(layout)).build().expect("the first");
+    let _others = store.lease(layout);
+    let lost = Instant::now() + Duration::from_secs(60);
+    while one.try_next_uid() != Err(TakeError::LeaseLost) {
+        assert!(Instant::now() < lost, "it hears of it at a renewal");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let horizon = store.0.lock().expect("whole").1.expect("it was renewed");
+    let two = builder().worker(elsewhere.lease(layout)).build().expect("the first has lost its");
+    let uid = two.next_uid().expect("ready");
+    let tick = layout.decode(uid).expect("of the layout").tick;
+    assert!(tick > horizon, "{tick} after {horizon}");
+}
+
 /// The process was stopped amid a start for longer than the lease, which somebody else gets then: that start waits for the
 /// first one to hear of it.
 #[test]

@@ -177,6 +177,20 @@ fn what_is_ready_is_taken_at_the_first_poll_without_an_allocation() {
 }
 
 #[test]
+fn a_local_taker_goes_on_where_it_was_in_whatever_way_it_is_asked() {
+    let generator = strict(&manual()).build().expect("builds");
+    let mut local = generator.local();
+    let mut uids = Vec::new();
+    for _ in 0..5 {
+        uids.push(at_once(local.next_uid_async()).expect("ready"));
+        uids.push(at_once(local.next_uid_async()).expect("ready"));
+        uids.push(local.next_uid().expect("ready"));
+        uids.push(local.try_next_uid().expect("ready"));
+    }
+    assert!(uids.is_sorted_by(|a, b| a.get() + 1 == b.get()), "{uids:?}");
+}
+
+#[test]
 fn futures_can_be_sent_to_other_threads() {
     fn sent(_: impl Send) {}
     let cached = Arc::new(strict(&manual()).build().unwrap());

@@ -92,6 +92,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_rate_is_that_of_the_last_interval_whenever_it_is_looked_at() {
+        let at = |seconds| Timestamp::from_millis(seconds * 1_000);
+        let layout = Layout::UID_GENERATOR;
+        let begin = layout.epoch().as_millis() / 1_000;
+        let mut forecast = Forecast::new(layout, at(begin), at(begin));
+        let mut look = |now, next| {
+            forecast.remaining(at(begin + now), at(begin + next), None);
+            forecast.speed
+        };
+        // Ten seconds of the field in each; the interval has not passed.
+        assert_eq!([look(0, 10), look(1, 20), look(9, 100)], [1.0; 3]);
+        assert_eq!(look(10, 110), 11.0);
+        assert_eq!(look(15, 120), 11.0, "of the interval before");
+        assert_eq!(look(20, 130), 2.0);
+        // From where the clock was set back to.
+        assert_eq!(look(5, 140), 2.0);
+        assert_eq!(look(15, 170), 3.0);
+    }
+
+    #[test]
     fn borrowing_brings_the_end_nearer() {
         let layout = Layout::UID_GENERATOR;
         let now: Timestamp = "2034-01-01".parse().expect("a time");

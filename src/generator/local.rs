@@ -232,3 +232,17 @@ impl<G> fmt::Debug for LocalGenerator<G> {
         f.debug_struct("LocalGenerator").field("run", &self.run).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::continued;
+
+    #[test]
+    fn a_new_block_goes_on_in_the_lowest_bits_if_it_gets_so_far() {
+        assert_eq!(continued(0x200..0x2ff, &(0x105..0x105)), 0x200..0x2ff, "nothing was left");
+        assert_eq!(continued(0x200..0x2ff, &(0x105..0x1ff)), 0x205..0x2ff);
+        assert_eq!(continued(0x200..0x206, &(0x105..0x1ff)), 0x205..0x206, "the last one");
+        assert_eq!(continued(0x200..0x205, &(0x105..0x1ff)), 0x200..0x205, "too short");
+        assert_eq!(continued(0x200..0x204, &(0x105..0x1ff)), 0x200..0x204);
+    }
+}

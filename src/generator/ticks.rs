@@ -339,6 +339,14 @@ mod tests {
     }
 
     #[test]
+    fn a_time_after_the_end_leaves_nothing() {
+        let (mut runs, clock) = runs(Position { tick: 0, sequence: 0 });
+        clock.set(Timestamp::from_millis(4_000));
+        runs.oldest_fresh();
+        assert_eq!(next(&mut runs), None, "though no tick was used");
+    }
+
+    #[test]
     fn borrows_up_to_the_limit_and_no_further() {
         let bits = Bits { time: 8, worker: 1, sequence: 3 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");

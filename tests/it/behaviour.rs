@@ -258,6 +258,29 @@ fn a_start_after_a_known_uid_is_above_it() {
 }
 
 #[test]
+fn a_start_after_the_last_uid_but_a_tick_has_that_tick() {
+    for (name, make) in ALL {
+        let mut setup = Setup::new(tiny()).clock(&ManualClock::new(at("2026-01-01T00:00:03Z")));
+        let before = Fields { tick: 2, worker_id: 5, sequence: 7 };
+        setup.start_after = Some(setup.layout.compose(before).expect("in range"));
+        let generator = make(setup).expect(name);
+        let uid = generator.next_uid().expect(name);
+        assert_eq!(generator.decode(uid).expect(name).tick, 3, "{name}");
+    }
+}
+
+#[test]
+fn stats_of_a_ring_that_is_used_up_look_at_the_tick_to_come() {
+    let clock = ManualClock::new(at("2026-01-01T00:00:01Z"));
+    let builder = CachedUidGenerator::builder().layout(tiny()).worker_id(5).namespace(fresh());
+    let generator = builder.max_borrow(Duration::ZERO).clock(clock).build().expect("builds");
+    while generator.try_next_uid().is_ok() {}
+    let stats = generator.stats();
+    assert_eq!((stats.ring.available, stats.lead), (0, Duration::from_secs(1)), "{stats:?}");
+    assert_eq!(stats.lag, Duration::ZERO, "{stats:?}");
+}
+
+#[test]
 fn time_ends_with_an_error_for_good_and_no_uid_beyond() {
     for (name, make) in ALL {
         let clock = ManualClock::new(at("2026-01-01"));

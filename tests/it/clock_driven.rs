@@ -3,6 +3,7 @@
 
 mod spread;
 
+use std::collections::HashSet;
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +48,7 @@ fn stats_count_what_takers_met() {
     let generator = snowflake(&clock);
     let zero = generator.stats();
     assert_eq!((zero.worker_id, zero.lead, zero.lease), (113, Duration::ZERO, None));
+    assert_eq!((zero.waits, zero.rejects, zero.clock_refusals), (0, 0, 0));
     assert_eq!(zero.remaining_life, generator.layout().remaining_life(clock.now()));
     for _ in 0..4_096 {
         generator.next_uid().expect("a tick's worth");
@@ -60,6 +62,13 @@ fn stats_count_what_takers_met() {
     assert_eq!(stats.lead, Duration::from_millis(2));
     generator.close();
     assert_eq!(generator.stats().lead, Duration::ZERO);
+
+    // It starts with the next tick, of which it has issued nothing yet.
+    let tick = Layout::SNOWFLAKE.tick_at(clock.now()).expect("in the layout");
+    let last = Fields { tick, worker_id: 1, sequence: 4_095 };
+    let last = Layout::SNOWFLAKE.compose(last).expect("in range");
+    let builder = ClockedUidGenerator::snowflake().worker_id(1).start_after(last);
+    assert_eq!(rejecting(builder, &clock).stats().lead, Duration::ZERO);
 
     let leaf = ClockedUidGenerator::leaf_snowflake()
         .worker_id(1)
@@ -116,6 +125,32 @@ fn a_millisecond_has_4096_and_then_the_policy_decides() {
     assert_eq!(generator.next_uid(), Err(TakeError::Empty));
     clock.advance(Duration::from_millis(1));
     assert_eq!(generator.decode(generator.next_uid().expect("new")).expect("ours").sequence, 0);
+}
+
+/// Else the first uids of all that live for a moment would fall into the same shard.
+#[test]
+fn the_first_tick_starts_at_a_random_number_too() {
+    let clock = clock();
+    let spread = || ClockedUidGenerator::snowflake().sequence_start(SequenceStart::Spread);
+    for builder in [ClockedUidGenerator::leaf_snowflake, spread] {
+        let first = |_| {
+            let generator = rejecting(builder().worker_id(1), &clock);
+            generator.decode(generator.next_uid().expect("room")).expect("ours").sequence
+        };
+        let sequences: HashSet<u64> = (0..30).map(first).collect();
+        assert!(sequences.len() > 1, "{sequences:?}");
+    }
+}
+
+#[test]
+fn a_time_before_the_epoch_is_told_and_changes_nothing() {
+    let clock = clock();
+    let generator = snowflake(&clock);
+    let (before, now) = (generator.next_uid().expect("room"), clock.now());
+    clock.set(Timestamp::from_millis(Layout::SNOWFLAKE.epoch().as_millis() - 1));
+    assert_eq!(generator.next_uid(), Err(TakeError::ClockBeforeEpoch));
+    clock.set(now);
+    assert_eq!(generator.next_uid().expect("room").get(), before.get() + 1);
 }
 
 /// By 1, 5, 6 and 2,000 ms, under each policy.
@@ -298,6 +333,28 @@ fn the_end_of_41_bits_is_the_end() {
         ClockedUidGenerator::leaf_snowflake().worker_id(1).namespace(fresh()).clock(clock).build(),
         Err(Error::LayoutExhausted { .. })
     ));
+}
+
+/// While the last tick has uids left, it is the clock that is at fault, and not the end.
+#[test]
+fn a_clock_that_leaves_the_last_tick_may_come_back() {
+    let (last, millisecond) = (Layout::SNOWFLAKE.last_instant(), Duration::from_millis(1));
+    for policy in [ClockPolicy::Refuse, ClockPolicy::StandStill(millisecond)] {
+        let clock = ManualClock::new(last);
+        let builder = ClockedUidGenerator::snowflake().worker_id(1).clock_policy(policy);
+        let generator = rejecting(builder, &clock);
+        let before = generator.next_uid().expect("room");
+        clock.set(Timestamp::from_millis(last.as_millis() - 1));
+        match policy {
+            ClockPolicy::Refuse => {
+                let error = Err(TakeError::ClockBackwards { by_millis: 1 });
+                assert_eq!(generator.next_uid(), error);
+            }
+            _ => assert!(generator.next_uid().expect("it stands still") > before),
+        }
+        clock.set(last);
+        assert!(generator.next_uid().expect("room") > before);
+    }
 }
 
 #[test]

@@ -106,6 +106,7 @@ fn after_close_nothing_is_left_to_take() {
         let error = generator.fill(&mut [Uid::default(); 5]).expect_err("closed");
         assert_eq!((error.filled, error.error), (0, TakeError::Closed));
         assert_eq!(local.next_uid(), Err(TakeError::Closed), "though it had leased more");
+        assert_eq!(local.try_next_uid(), Err(TakeError::Closed), "likewise");
         assert_eq!(unused.next_uid(), Err(TakeError::Closed));
         assert_eq!(generator.uids().next(), Some(Err(TakeError::Closed)));
         generator.wait(None);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::clock::{ManualClock, SystemClock};
+use uidring::clock::{Clock, ManualClock, SystemClock};
 use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::worker::{Lease, LeaseBackend, LeaseStats, LeaseTerms, RenewError};
@@ -706,6 +706,31 @@ fn a_keeper_that_panics_at_the_start_is_an_error_of_the_start() {
     let text = error.expect_err("it panicked").to_string();
     assert!(text.contains("worker id 15 is lost") && text.contains("panicked"), "{text}");
     store.row().fails = false;
+}
+
+/// Its store has to know of as much.
+#[test]
+fn ten_minutes_can_be_borrowed_with_a_lease() {
+    let bits = Bits { time: 40, worker: 4, sequence: 4 };
+    let epoch = "2026-01-01".parse().expect("a time");
+    let layout = Layout::new(bits, Tick::Second, epoch).expect("possible");
+    let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
+    let lease = Store::default().lease(layout, busy_terms());
+    let builder = CachedUidGenerator::builder().layout(layout).worker(lease).namespace(fresh());
+    let generator = builder.clock(clock.clone()).build().expect("possible");
+    let begin = Instant::now();
+    let mut last = Uid::default();
+    loop {
+        match generator.try_next_uid() {
+            Ok(uid) => last = uid,
+            Err(TakeError::BorrowLimit { .. }) => break,
+            Err(TakeError::Empty) => thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(begin.elapsed() < LIMIT, "{:?}", generator.stats());
+    }
+    let time = layout.decode(last).expect("of the layout").timestamp;
+    assert_eq!(time.saturating_since(clock.now()), Duration::from_secs(600));
 }
 
 #[test]

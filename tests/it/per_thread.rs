@@ -12,6 +12,7 @@ use uidring::generator::{CachedBuilder, SequenceStart};
 use uidring::policy::TakePolicy;
 use uidring::{
     Bits, CachedUidGenerator, Layout, PerThreadGenerator, TakeError, Tick, Timestamp, Uid,
+    UidGenerator,
 };
 use uidring_testkit::namespace;
 
@@ -238,6 +239,43 @@ fn destructors_of_a_thread_may_take_too() {
 }
 
 /// A handle of one thread, too, fills and tries as the generator does.
+/// Nobody else takes, so what it gets is all that a tick has, in a row.
+#[test]
+fn a_handle_uses_up_its_block_before_it_takes_from_the_ring() {
+    let build = || {
+        let clock = ManualClock::new(Timestamp::from_millis(5_000));
+        let builder = builder().sequence_start(SequenceStart::Zero).clock(clock);
+        let builder = builder.max_borrow(Duration::ZERO).take_policy(TakePolicy::Reject);
+        builder.build().expect("builds")
+    };
+    let generator = build();
+    let handle = generator.per_thread();
+    let handle: &dyn UidGenerator = &handle;
+    let mut uids = vec![handle.try_next_uid().expect("ready")];
+    let mut batch = [Uid::default(); 300];
+    handle.fill(&mut batch[..5]).expect("ready");
+    uids.extend(&batch[..5]);
+    assert_eq!(handle.try_fill(&mut batch), Ok(300), "its block, and more");
+    uids.extend(&batch);
+    uids.push(handle.next_uid().expect("ready"));
+    let mut rest = vec![Uid::default(); 1_024];
+    let error = handle.fill(&mut rest).expect_err("less than a tick is left");
+    uids.extend(&rest[..error.filled]);
+    assert_eq!(uids.len(), 1_024);
+    assert!(uids.is_sorted_by(|a, b| a.get() + 1 == b.get()));
+    let is_limit = |error| matches!(error, TakeError::BorrowLimit { .. });
+    assert!(handle.try_fill(&mut rest).is_err_and(is_limit));
+
+    let generator = build();
+    let handle = generator.per_thread();
+    let handle: &dyn UidGenerator = &handle;
+    handle.next_uid().expect("ready");
+    while generator.try_next_uid().is_ok() {}
+    assert_eq!(handle.try_fill(&mut rest), Ok(254), "what is left of its block");
+    handle.close();
+    assert_eq!(generator.try_next_uid(), Err(TakeError::Closed));
+}
+
 #[test]
 fn handles_fill_and_try_without_waiting() {
     let clock = ManualClock::new(Timestamp::from_millis(5_000));

@@ -240,8 +240,9 @@ fn the_default_ring_is_small() {
     assert!(refused.is_err(), "{refused:?}");
     let bits = Bits { time: 20, worker: 10, sequence: 20 };
     let large = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    let error = CachedUidGenerator::ring_memory(&large, 10).expect_err("2^30 uids").to_string();
-    assert!(error.contains("2^30"), "{error}");
+    let error = CachedUidGenerator::ring_memory(&large, 10).expect_err("2^30 uids");
+    assert!(matches!(error, Error::RingTooLarge { memory: 65_536, .. }), "{error:?}");
+    assert!(error.to_string().contains("2^30"), "{error}");
 }
 
 /// The default epoch ended on a working day; ours has years left, and says so when it has not.

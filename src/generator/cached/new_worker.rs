@@ -49,10 +49,11 @@ struct State {
 const PAUSE: Duration =
     if cfg!(test) { Duration::from_millis(10) } else { Duration::from_secs(10) };
 
-/// Twice as long after each new worker id, up to an hour: a clock that goes back and forth must neither use up the worker
+const LONGEST_PAUSE: Duration = if cfg!(test) { PAUSE } else { Duration::from_secs(3_600) };
+
+/// Twice as long after each new worker id, up to the longest: a clock that goes back and forth must neither use up the worker
 /// ids nor make the rings so many that takes become slow.
-fn pause_after(moves: u32) -> Duration {
-    let longest = if cfg!(test) { PAUSE } else { Duration::from_secs(3_600) };
+fn pause_after(moves: u32, longest: Duration) -> Duration {
     PAUSE.saturating_mul(2_u32.saturating_pow(moves)).min(longest)
 }
 
@@ -104,7 +105,7 @@ impl NewWorker {
                 return;
             }
             state.is_asking = true;
-            state.pause = Some(Deadline::after(Some(pause_after(state.moves))));
+            state.pause = Some(Deadline::after(Some(pause_after(state.moves, LONGEST_PAUSE))));
         }
         let this = Arc::clone(self);
         let thread = thread::Builder::new().name("uidring-worker".into());

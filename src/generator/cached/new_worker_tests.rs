@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::OnClockBack;
+use super::{OnClockBack, PAUSE, pause_after};
 use crate::clock::{Clock, Deadline, ManualClock, read};
 use crate::error::{Error, TakeError};
 use crate::generator::CachedUidGenerator;
@@ -59,6 +59,13 @@ fn glitch(clock: &ManualClock, generator: &CachedUidGenerator) {
     clock.set(now.saturating_add(YEAR));
     wait_until(|| generator.stats().lag.is_zero());
     clock.set(now);
+}
+
+#[test]
+fn pauses_double_with_each_new_worker_id_up_to_the_longest() {
+    let longest = Duration::from_secs(3_600);
+    let pauses = [0, 1, 2, 10, 40].map(|moves| pause_after(moves, longest));
+    assert_eq!(pauses, [PAUSE, 2 * PAUSE, 4 * PAUSE, 1_024 * PAUSE, longest]);
 }
 
 #[test]

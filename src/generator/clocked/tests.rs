@@ -4,8 +4,33 @@ use std::thread;
 use std::time::Duration;
 
 use super::ClockedUidGenerator;
-use crate::clock::Deadline;
+use crate::clock::{Deadline, ManualClock};
+use crate::layout::{Bits, Layout, Tick};
+use crate::timestamp::Timestamp;
 use crate::waiting::Waiting;
+
+/// Takers in flight may go beyond the end of a tick, and must not get to the next one.
+#[test]
+fn a_take_is_an_addition_where_ticks_are_far_apart() {
+    for (worker, is_far) in [(5, false), (6, true)] {
+        let bits = Bits { time: 40, worker, sequence: 10 };
+        let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        let generator = ClockedUidGenerator::builder()
+            .layout(layout)
+            .worker_id(1)
+            .clock(ManualClock::new(Timestamp::from_millis(5_000)))
+            .build()
+            .expect("builds");
+        assert_eq!(generator.take_at_once(), Err(None), "no tick is open");
+        let first = generator.try_next_uid().expect("room");
+        let second = generator.take_at_once();
+        assert_eq!(second.is_ok(), is_far, "{bits:?}");
+        let third = generator.try_next_uid().expect("room");
+        assert_eq!(third.get() - first.get(), if is_far { 2 } else { 1 });
+        while generator.try_next_uid().is_ok() {}
+        assert_eq!(generator.take_at_once(), Err(None), "the tick is used up");
+    }
+}
 
 #[test]
 fn a_close_ends_a_nap_however_long() {
