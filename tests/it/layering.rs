@@ -42,7 +42,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("segment", &["clock", "error", "future", "policy", "sync", "timestamp", "waiting"]),
     ("unwind_safe", &["clock", "generator", "padding", "ring", "segment"]),
     ("metrics_facade", &["generator", "segment", "worker"]),
-    ("adapter", &["clock", "error", "sync", "text"]),
+    ("adapter", &["clock", "error", "future", "sync", "text"]),
     ("worker", &["clock", "error", "future", "layout", "serde_forms", "sync", "timestamp", "uid"]),
 ];
 
