@@ -31,7 +31,7 @@ use crate::worker::{LeaseHandle, LeaseStats};
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
 /// It re-creates Baidu's `CachedUidGenerator`. A take reads the clock only when it helps to pad: when it
-/// finds the ring dry, or when a fill leaves the ring low. The padder walks one tick after another: callers
+/// finds the ring dry, or when a fill or a block leaves the ring low. The padder walks one tick after another: callers
 /// that take faster than the layout has uids per second *borrow* ticks of the future, without limit or up to
 /// [`max_borrow`](CachedBuilder::max_borrow). Uids that are older than
 /// [`max_lag`](CachedBuilder::max_lag) are discarded.

@@ -20,7 +20,7 @@ use super::{SqliteLeases, SqliteOrdinal, SqliteSegments, SqliteWorkerNodes};
 /// to be kept: a copy of it on another host hands out worker ids and ranges that are in use. So does
 /// an older state that is put back, unless the newer count of commits is still beside it
 /// (`FILE-commits`). It must not stand on a network file system. In a container it has to be on a volume:
-/// in the container's own file system it is refused.
+/// in the container's own file system it is refused, or warned of where that is a whole disk.
 ///
 /// Nothing but SQLite may open the file while it is in use: closing any descriptor of it drops the
 /// process's locks on it. Each start checks the file for damage, and refuses a damaged one.

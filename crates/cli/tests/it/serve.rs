@@ -602,7 +602,7 @@ fn nothing_comes_twice_however_servers_end() {
 
 #[test]
 fn nothing_comes_twice_with_leases_however_servers_end() {
-    torture("--worker lease --lease 1s --lease-wait 60s", starts());
+    torture("--worker lease --lease 5s --lease-wait 60s", starts());
 }
 
 /// A server that stands still while its lease runs out issues nothing that the next holder may issue.
