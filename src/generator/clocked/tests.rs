@@ -6,8 +6,44 @@ use std::time::Duration;
 use super::ClockedUidGenerator;
 use crate::clock::{Deadline, ManualClock};
 use crate::layout::{Bits, Layout, Tick};
+use crate::ring::Drawn;
 use crate::timestamp::Timestamp;
 use crate::waiting::Waiting;
+
+/// Two takers may draw at the end of a tick at once, while a third one opens the next.
+#[test]
+fn what_is_drawn_behind_an_end_is_a_uid_of_the_open_tick_or_none() {
+    let bits = Bits { time: 40, worker: 6, sequence: 10 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let clock = ManualClock::new(Timestamp::from_millis(5_000));
+    let generator = ClockedUidGenerator::builder()
+        .layout(layout)
+        .worker_id(2)
+        .clock(clock.clone())
+        .build()
+        .expect("builds");
+    let number = |tick: u64, offset: u64| (tick << 16) + (2 << 10) + offset;
+    let last = number(5, 1_023);
+    let resolve = |number| generator.resolve_overdraw(Drawn { number, last });
+    assert_eq!(generator.try_next_uid().map(|uid| uid.get()), Ok(number(5, 0)));
+    assert_eq!(generator.draw(), Some(number(5, 1)));
+    assert_eq!(resolve(last + 1), None, "the next worker's");
+    assert_eq!(resolve(last), Some(last));
+    assert_eq!(generator.take_at_once(), Err(None), "nobody draws behind the end any more");
+    assert_eq!(resolve(number(6, 0)), None, "that tick is not open");
+
+    clock.set(Timestamp::from_millis(6_000));
+    assert_eq!(generator.try_next_uid().map(|uid| uid.get()), Ok(number(6, 0)));
+    assert_eq!(resolve(last), Some(last), "though its tick is over");
+    for other in [last + 1, number(6, 0) - 1, number(6, 1_024), number(7, 0), number(5, 7)] {
+        assert_eq!(resolve(other), None, "{other:#x}");
+    }
+    for drawn in [number(6, 0), number(6, 1), number(6, 500), number(6, 1_023)] {
+        assert_eq!(resolve(drawn), Some(drawn), "{drawn:#x}");
+    }
+    generator.close();
+    assert_eq!(resolve(number(6, 500)), None, "closed");
+}
 
 /// Takers in flight may go beyond the end of a tick, and must not get to the next one.
 #[test]
