@@ -160,6 +160,9 @@ fn clocks_that_differ_are_refused_before_the_insert() {
             );
         }
     }
+    let by_url = nodes(&format!("{}?max-clock-difference=30s", database.url()));
+    let error = by_url.assign(&LAYOUT).expect_err("an hour");
+    assert!(matches!(error.store(), Some(MySqlError::ClockDiffers { .. })), "{error:?}");
     assert_eq!(strict(3_660).assign(&LAYOUT).expect("it is allowed"), 2);
     assert_eq!(nodes(&database.url()).assign(&LAYOUT).expect("nobody looks"), 3);
 }

@@ -22,7 +22,7 @@ impl<E: Engine> AnyStore for ServerStore<E> {
         max_clock_difference: Option<Duration>,
     ) -> Result<Box<dyn WorkerTable + Send>, Error> {
         let nodes = self.worker_nodes();
-        Ok(Box::new(match max_clock_difference.or(self.settings.max_clock_difference) {
+        Ok(Box::new(match max_clock_difference {
             Some(limit) => nodes.max_clock_difference(limit),
             None => nodes,
         }))

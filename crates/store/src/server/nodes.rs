@@ -44,7 +44,8 @@ impl<E: Engine> ServerStore<E> {
 impl<E: Engine> ServerWorkerNodes<E> {
     /// The table of this server.
     pub fn new(store: ServerStore<E>) -> Self {
-        Self { store, create_table_if_missing: false, max_clock_difference: None }
+        let max_clock_difference = store.settings.max_clock_difference;
+        Self { store, create_table_if_missing: false, max_clock_difference }
     }
 
     /// Whether an assignment makes the table if it is missing; by default it is an error. Only where
