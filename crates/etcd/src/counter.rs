@@ -6,6 +6,7 @@
 
 use serde_json::{Value, json};
 use uidring::Layout;
+use uidring_store::{Fitting, WorkerRange};
 
 use crate::EtcdStore;
 use crate::client::Client;
@@ -14,6 +15,7 @@ use crate::key_value::{
 };
 use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
+use crate::range::recorded;
 
 /// No base and no worker id is greater, so that their sums fit.
 const MAX: i64 = i64::MAX / 2;
@@ -32,19 +34,24 @@ pub struct Counter {
     version: i64,
     /// The layout of the leases. It stays once it is set.
     layout: Option<String>,
+    /// The range that worker ids are of. It stays once it is set.
+    pub range: Option<WorkerRange>,
 }
 
 impl Counter {
-    /// Reads the counter, and creates it if there is nothing below the prefix.
+    /// Reads the counter, and creates it if no worker id was handed out below the prefix.
     pub fn open(client: &mut Client) -> Result<Self, Problem> {
         let key = client.store().counter();
         let (nodes, leases) = (client.store().nodes(), client.store().lease_keys());
-        let look = [get(&key), get(&client.store().layout()), get_last(&nodes), get_last(&leases)];
+        let range = get(&client.store().range());
+        let look =
+            [get(&key), get(&client.store().layout()), range, get_last(&nodes), get_last(&leases)];
         let mut reads = client.transact(&[], &look, &[])?.reads;
         if reads.len() != look.len() {
             return Err(Problem::NotEtcd { status: 200 });
         }
         let layout = reads.remove(1).first().map(layout).transpose()?;
+        let range = reads.remove(1).first().map(recorded).transpose()?;
         let greatest = reads
             .drain(1..)
             .flatten()
@@ -53,7 +60,7 @@ impl Counter {
         let greatest = greatest.transpose()?;
         match (reads.pop().and_then(|mut found| found.pop()), greatest) {
             (Some(found), _) => {
-                let counter = Self::read(&found, layout)?;
+                let counter = Self::read(&found, layout, range)?;
                 // Whoever deleted the counter, or restored it alone, took back worker ids.
                 match greatest {
                     Some(greatest) if counter.newest().is_none_or(|newest| newest < greatest) => {
@@ -64,16 +71,20 @@ impl Counter {
             }
             (None, Some(greatest)) => Err(went_back(&key, greatest)),
             (None, None) => {
-                let value = json!({"version": VERSION, "base": 1}).to_string();
+                let value = value(range.map_or(1, |range| range.first().cast_signed()));
                 let create = [put(&key, &value), get(&key)];
                 let answer = client.transact(&[is_absent(&key)], &create, &[get(&key)])?;
                 let found = answer.reads.into_iter().flatten().next();
-                Self::read(&found.ok_or(Problem::Contended)?, layout)
+                Self::read(&found.ok_or(Problem::Contended)?, layout, range)
             }
         }
     }
 
-    fn read(found: &KeyValue, layout: Option<String>) -> Result<Self, Problem> {
+    fn read(
+        found: &KeyValue,
+        layout: Option<String>,
+        range: Option<WorkerRange>,
+    ) -> Result<Self, Problem> {
         let base = field(found, &read(found)?, "base")?.cast_signed();
         if !(1..=MAX).contains(&base) {
             return Err(Problem::Damaged(format!(
@@ -83,7 +94,7 @@ impl Counter {
             )));
         }
         let (key, value) = (found.key.clone(), found.value.clone());
-        Ok(Self { key, value, base, version: found.version, layout })
+        Ok(Self { key, value, base, version: found.version, layout, range })
     }
 
     /// What has to be put with a lease of this layout: the layout, if none is set yet. Of starts of two
@@ -99,6 +110,19 @@ impl Counter {
         }
     }
 
+    /// What to compare so that the counter is as it was read.
+    pub fn is_unchanged(&self) -> Vec<Value> {
+        vec![value_is(&self.key, &self.value), version_is(&self.key, self.version)]
+    }
+
+    /// What to put so that an unused counter begins at this worker id. The change itself counts, too.
+    pub fn begin_at(&self, first: u64) -> Vec<Value> {
+        match first {
+            1 => Vec::new(),
+            _ => vec![put(&self.key, &value(first.cast_signed() - self.version))],
+        }
+    }
+
     /// The greatest worker id so far, or one that no later one is below.
     pub fn newest(&self) -> Option<u64> {
         // The first change created the counter.
@@ -110,8 +134,22 @@ impl Counter {
 /// Keys that must not be there yet, and what is put there, if anything.
 pub type Rows = Vec<(String, Option<String>)>;
 
+/// The value of a counter that begins at this worker id.
+fn value(base: i64) -> String {
+    json!({"version": VERSION, "base": base}).to_string()
+}
+
+/// A worker id that was spent.
+pub struct Spent {
+    pub worker_id: u64,
+    /// The answer to the transaction that created its rows.
+    pub answer: Answer,
+    /// The range of the store.
+    pub range: Option<WorkerRange>,
+}
+
 /// Spends the next worker id, and creates its rows; `Err(next)` without spending one if it does not fit the
-/// layout. For a lease, `leased` is the layout as a text.
+/// layout and the range. For a lease, `leased` is the layout as a text.
 ///
 /// One transaction does both, unless others are faster a few times: then the counter is counted up first,
 /// which none can prevent, and a worker id is lost if the rows do not follow.
@@ -120,32 +158,37 @@ pub fn spend(
     layout: &Layout,
     leased: Option<&str>,
     rows: impl Fn(&EtcdStore, u64) -> Rows,
-) -> Result<Result<(u64, Answer), u64>, Problem> {
-    let max = layout.max_worker_id().min(MAX.cast_unsigned()).cast_signed();
+) -> Result<Result<Spent, (u64, Fitting)>, Problem> {
     for attempt in 0..READINGS {
         let counter = Counter::open(client)?;
-        let Counter { key, value, base, version, .. } = &counter;
+        let Counter { key, value, base, version, range, .. } = &counter;
+        let fitting = Fitting::new(layout, *range);
+        let max = fitting.last().min(MAX.cast_unsigned()).cast_signed();
         let next = base.saturating_add(version - 1);
-        if next > max {
-            return Ok(Err(next.cast_unsigned()));
+        if next > max || !fitting.has(next.cast_unsigned()) {
+            return Ok(Err((next.cast_unsigned(), fitting)));
         }
         let claim = leased.map(|layout| counter.claim(client.store(), layout)).transpose()?;
         let claim = claim.unwrap_or_default();
-        let is_same = value_is(key, value);
+        let mut is_same = vec![value_is(key, value)];
+        if range.is_none() {
+            is_same.push(is_absent(&client.store().range()));
+        }
         if attempt < TRIES_AT_ONCE {
             let worker_id = next.cast_unsigned();
             let (mut compare, mut puts) = create(&[rows(client.store(), worker_id), claim]);
-            compare.extend([is_same, version_is(key, *version)]);
+            compare.append(&mut is_same);
+            compare.push(version_is(key, *version));
             puts.push(bump(key));
             let answer = client.transact(&compare, &puts, &[])?;
             if answer.succeeded {
-                return Ok(Ok((worker_id, answer)));
+                return Ok(Ok(Spent { worker_id, answer, range: *range }));
             }
             // Whether others were faster, or took back worker ids, is seen when the counter is read again.
             continue;
         }
-        let fits = [is_same, version_below(key, max - base + 2)];
-        let counted = client.transact(&fits, &[bump(key), get(key)], &[])?;
+        is_same.push(version_below(key, max - base + 2));
+        let counted = client.transact(&is_same, &[bump(key), get(key)], &[])?;
         if !counted.succeeded {
             continue;
         }
@@ -155,7 +198,7 @@ pub fn spend(
         let (compare, puts) = create(&[rows(client.store(), worker_id), claim]);
         let answer = client.transact(&compare, &puts, &[])?;
         if answer.succeeded {
-            return Ok(Ok((worker_id, answer)));
+            return Ok(Ok(Spent { worker_id, answer, range: *range }));
         }
         // Another start may have set the layout.
         if !is_first {

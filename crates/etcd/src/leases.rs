@@ -14,7 +14,7 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::leases::{
-    self, AcquireRequest, Acquired, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
+    self, AcquireRequest, Acquired, LeaseOptions, LeaseRow, LeaseStore, LeaseTable, LeasedRow,
 };
 use uidring_store::{WorkerTable, WorkerUsage};
 
@@ -154,15 +154,15 @@ impl LeaseStore for Acquiring {
         client.run(|client| {
             let found = if *is_new { glance(client, request, is_new)? } else { None };
             *is_new = false;
-            let done = found.map_or_else(|| take(client, view, request), |taken| Ok(Ok(taken)));
-            Ok(match done? {
-                Ok((row, cluster)) => {
-                    let leased = leased(request, &row, cluster);
-                    *taken = Some(row);
-                    leased
-                }
-                Err(denial) => Err(denial),
-            })
+            let done = match found {
+                Some((row, cluster)) => Ok((row, cluster, None)),
+                None => take(client, view, request)?,
+            };
+            Ok(done.map(|(row, cluster, range)| {
+                let leased = LeasedRow { range, ..leased(request, &row, cluster) };
+                *taken = Some(row);
+                leased
+            }))
         })
     }
 

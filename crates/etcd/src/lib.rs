@@ -8,13 +8,14 @@ mod key_value;
 mod leases;
 mod node;
 mod problem;
+mod range;
 mod store;
 mod url;
 mod worker_ids;
 
 pub use uidring_store::{
     LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, ServerError, StoreKind, TableError,
-    WorkerNode, WorkerTable, WorkerUsage,
+    WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
 };
 
 pub use self::leases::EtcdLeases;

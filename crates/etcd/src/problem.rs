@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uidring::{Error, StoreErrorKind};
-use uidring_store::{TableError, tls_advice, tls_error};
+use uidring_store::{Fitting, TableError, tls_advice, tls_error};
 
 use crate::error::{self, Cause};
 
@@ -22,8 +22,8 @@ pub enum Problem {
     Flawed(String),
     /// A lease is lost.
     Lost { worker_id: u64, why: String },
-    /// The next worker id does not fit the layout.
-    UsedUp { next: u64, max: u64 },
+    /// The next worker id is none of the layout and the range.
+    Unfit { next: u64, fitting: Fitting },
     /// The leases are for another layout.
     Foreign { found: String, layout: String },
     /// Others were faster each time.
@@ -65,7 +65,7 @@ impl Problem {
             | Self::Damaged(_)
             | Self::Flawed(_)
             | Self::Lost { .. }
-            | Self::UsedUp { .. }
+            | Self::Unfit { .. }
             | Self::Foreign { .. } => Action::Fail,
         }
     }
@@ -73,9 +73,7 @@ impl Problem {
     /// The error for callers.
     pub fn error(self, cluster: String, limit: Duration) -> Error {
         let (kind, problem, source): (_, String, Option<Cause>) = match self {
-            Self::UsedUp { next, max } => {
-                return TableError::WorkerIdsUsedUp { place: cluster, next, max }.into();
-            }
+            Self::Unfit { next, fitting } => return fitting.error(cluster, next),
             Self::Lost { worker_id, why } => {
                 return Error::LeaseLost { worker_id, place: cluster, why };
             }

@@ -196,6 +196,11 @@ impl EtcdStore {
         format!("{}counter", self.prefix)
     }
 
+    /// The key of the range of worker ids.
+    pub(crate) fn range(&self) -> String {
+        format!("{}range", self.prefix)
+    }
+
     /// What the keys of starts begin with.
     pub(crate) fn nodes(&self) -> String {
         format!("{}nodes/", self.prefix)

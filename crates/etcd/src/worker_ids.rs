@@ -5,8 +5,8 @@ use std::time::Duration;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::{
-    Counts, IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
-    announce_end,
+    Counts, IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    age_in_seconds, announce_end,
 };
 
 use crate::EtcdStore;
@@ -15,6 +15,7 @@ use crate::counter::{Counter, spend};
 use crate::key_value::{delete, get_changed};
 use crate::node::{numbered, start, write};
 use crate::problem::Problem;
+use crate::range::record;
 
 /// Keys that one transaction deletes: etcd allows 128 requests.
 const PRUNE_KEYS: usize = 100;
@@ -53,13 +54,13 @@ impl EtcdWorkerIds {
         &self.store
     }
 
-    fn starts(&self) -> Result<(Vec<Start>, Option<u64>), Error> {
+    fn starts(&self) -> Result<(Vec<Start>, Counter), Error> {
         Client::new(&self.store).run(|client| {
-            let newest = Counter::open(client)?.newest();
+            let counter = Counter::open(client)?;
             let all = get_changed(&client.store().nodes(), 0);
             let found = client.transact(&[], &[all], &[])?.reads.into_iter().flatten();
             let starts: Result<Vec<_>, _> = found.map(|found| start(&found)).collect();
-            Ok((starts?, newest))
+            Ok((starts?, counter))
         })
     }
 }
@@ -75,7 +76,7 @@ impl WorkerTable for EtcdWorkerIds {
     /// worker id of that attempt is spent without being used.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let worker_id = Client::new(&self.store).run(|client| {
+        let (worker_id, range) = Client::new(&self.store).run(|client| {
             // Both keys must be new: a counter that went back is noticed here at the latest.
             let rows = |store: &EtcdStore, worker_id: u64| {
                 let start = write(&node, SystemClock.now());
@@ -84,16 +85,26 @@ impl WorkerTable for EtcdWorkerIds {
                     (numbered(&store.lease_keys(), worker_id), None),
                 ]
             };
-            let max = layout.max_worker_id();
             let spent = spend(client, layout, None, rows)?;
-            Ok(spent.map_err(|next| Problem::UsedUp { next, max })?.0)
+            let unfit = |(next, fitting)| Problem::Unfit { next, fitting };
+            spent.map(|spent| (spent.worker_id, spent.range)).map_err(unfit)
         })?;
-        announce_end(&self.store.to_string(), layout, worker_id, IsLeased::No, || self.usage());
+        let place = self.store.to_string();
+        announce_end(&place, layout, range, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {
         Client::new(&self.store).run(|client| Counter::open(client).map(drop))
+    }
+
+    fn range(&self) -> Result<Option<WorkerRange>, Error> {
+        Client::new(&self.store).run(|client| Ok(Counter::open(client)?.range))
+    }
+
+    fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
+        let done = Client::new(&self.store).run(|client| record(client, range))?;
+        done.map_err(|refusal| refusal.error(self.store.to_string(), range))
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
@@ -102,7 +113,9 @@ impl WorkerTable for EtcdWorkerIds {
 
     /// etcd has no clock to ask: this host's takes its place.
     fn usage(&self) -> Result<WorkerUsage, Error> {
-        let (starts, newest) = self.starts()?;
+        let (starts, counter) = self.starts()?;
+        let range = counter.range;
+        let newest = counter.newest().filter(|id| range.is_none_or(|range| range.contains(*id)));
         let now = SystemClock.now();
         let window = Duration::from_secs(u64::from(WorkerUsage::WINDOW_DAYS) * 86_400);
         let is_before = |time: &Timestamp| now.saturating_since(*time) > window;
@@ -111,7 +124,7 @@ impl WorkerTable for EtcdWorkerIds {
         let first = starts.iter().find(|(_, time)| !is_before(time));
         let first = first.map(|(node, time)| (node.id, *time));
         let rows = starts.len() as u64;
-        Ok(WorkerUsage::new(Counts { rows, newest, before, first, now }))
+        Ok(WorkerUsage::new(Counts { rows, newest, before, first, range, now }))
     }
 
     /// Removes the keys of starts that were so long ago by this host's clock.

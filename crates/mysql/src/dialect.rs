@@ -54,6 +54,13 @@ const UIDRING_LEASE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin
     COMMENT 'uidring version 1: worker ids that are leased'";
 
+const UIDRING_RANGE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_RANGE (
+    ONE INT NOT NULL COMMENT 'always 1',
+    FIRST_ID BIGINT NOT NULL COMMENT 'first worker id of this database',
+    LAST_ID BIGINT NOT NULL COMMENT 'last worker id of this database',
+    PRIMARY KEY (ONE)
+) ENGINE = InnoDB COMMENT 'uidring version 1: range of worker ids'";
+
 /// The columns of Leaf. Tags that differ by case alone are two, which is up to the server's default
 /// where Leaf's own script made the table.
 const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
@@ -70,6 +77,7 @@ pub fn create(table: &str) -> &'static str {
     match table {
         "WORKER_NODE" => WORKER_NODE,
         "UIDRING_LEASE" => UIDRING_LEASE,
+        "UIDRING_RANGE" => UIDRING_RANGE,
         _ => LEAF_ALLOC,
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Value as Parameter};
+use uidring_store::WorkerRange;
 use uidring_store::server::{
-    Cell, Changed, Done, Inspected, Problem, Row, Table, Value, check_version,
+    Cell, Changed, Done, Inspected, Problem, RANGE_COMMENT, Row, Table, Value, check_version,
 };
 use uidring_store::sql::Dialect;
 
@@ -115,6 +116,11 @@ impl uidring_store::server::Session for Session {
 
     const DIALECT: Dialect = DIALECT;
 
+    /// Who has read the table holds its metadata lock until the transaction ends, and its comment stays.
+    const HAS_RANGE: &'static str = "(SELECT COUNT(*) FROM information_schema.TABLES
+         WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'WORKER_NODE'
+         AND TABLE_COMMENT LIKE '%UIDRING_RANGE%')";
+
     async fn begin(&mut self) -> Done<Self, ()> {
         self.note_written().await?;
         run(&mut self.conn, "START TRANSACTION").await
@@ -166,6 +172,18 @@ impl uidring_store::server::Session for Session {
 
     async fn create_table(&mut self, table: &Table) -> Done<Self, ()> {
         run(&mut self.conn, create(table.name)).await
+    }
+
+    /// The counter goes on from the rows: before version 8 a server forgets that of an empty table when it restarts. A
+    /// change of the table that waits for long would keep later starts waiting.
+    async fn mark_range(&mut self, range: WorkerRange) -> Done<Self, ()> {
+        if range.first() > 1 {
+            let seed = format!("{} ON DUPLICATE KEY UPDATE ID = ID", DIALECT.insert_seed());
+            let text = range.to_string();
+            self.execute(&seed, &[(range.first() - 1).into(), (&text).into()]).await?;
+        }
+        run(&mut self.conn, "SET SESSION lock_wait_timeout = 2").await?;
+        run(&mut self.conn, &format!("ALTER TABLE WORKER_NODE COMMENT = '{RANGE_COMMENT}'")).await
     }
 
     fn identity(&self) -> String {

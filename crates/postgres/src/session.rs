@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join3, join4, join5};
+use uidring_store::WorkerRange;
 use uidring_store::server::{
-    Changed, Done, Inspected, Problem, Row, Session as _, State, Table, Value, check_version,
-    not_one_row, only,
+    Changed, Done, Inspected, Problem, RANGE_COMMENT, Row, Session as _, State, Table, Value,
+    check_version, not_one_row, only,
 };
 use uidring_store::sql::Dialect;
 
@@ -164,6 +165,11 @@ impl uidring_store::server::Session for Session {
 
     const DIALECT: Dialect = DIALECT;
 
+    /// Who has read the table locks out those who lock it for themselves alone, until the transaction ends.
+    const HAS_RANGE: &'static str =
+        "COALESCE(OBJ_DESCRIPTION(TO_REGCLASS('WORKER_NODE'), 'pg_class'), '')
+         LIKE '%UIDRING_RANGE%'";
+
     async fn begin(&mut self) -> Done<Self, ()> {
         self.raw.forget_warning();
         let begin = self.begin.clone();
@@ -279,6 +285,23 @@ impl uidring_store::server::Session for Session {
             }
             done => done,
         }
+    }
+
+    /// The counter is a sequence, which does not follow from the rows. It never goes back.
+    async fn mark_range(&mut self, range: WorkerRange) -> Done<Self, ()> {
+        let counter = "PG_GET_SERIAL_SEQUENCE('WORKER_NODE', 'id')";
+        let [warn, commit] = COMMIT;
+        let script = format!(
+            "{}; LOCK TABLE WORKER_NODE IN ACCESS EXCLUSIVE MODE;
+             COMMENT ON TABLE WORKER_NODE IS '{RANGE_COMMENT}';
+             SELECT SETVAL({counter}, GREATEST(NEXTVAL({counter}), {}), FALSE);
+             {warn}; {commit}",
+            self.begin,
+            range.first()
+        );
+        self.raw.forget_warning();
+        self.script(&script).await?;
+        self.check_commit()
     }
 
     fn identity(&self) -> String {

@@ -26,6 +26,13 @@ const UIDRING_LEASE: &str = "CREATE TABLE UIDRING_LEASE (
 );
 COMMENT ON TABLE UIDRING_LEASE IS 'uidring version 1: worker ids that are leased'";
 
+const UIDRING_RANGE: &str = "CREATE TABLE UIDRING_RANGE (
+    ONE INT PRIMARY KEY,
+    FIRST_ID BIGINT NOT NULL,
+    LAST_ID BIGINT NOT NULL
+);
+COMMENT ON TABLE UIDRING_RANGE IS 'uidring version 1: range of worker ids'";
+
 /// The columns of Leaf.
 const LEAF_ALLOC: &str = "CREATE TABLE leaf_alloc (
     biz_tag VARCHAR(128) COLLATE \"C\" PRIMARY KEY,
@@ -41,6 +48,7 @@ pub fn create(table: &str) -> &'static str {
     match table {
         "WORKER_NODE" => WORKER_NODE,
         "UIDRING_LEASE" => UIDRING_LEASE,
+        "UIDRING_RANGE" => UIDRING_RANGE,
         _ => LEAF_ALLOC,
     }
 }

@@ -17,6 +17,7 @@ use crate::columns::optional_unsigned;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
 use crate::format::{self, Problem};
+use crate::range;
 
 /// The table `UIDRING_LEASE` in a SQLite file, for processes of one host.
 ///
@@ -164,7 +165,8 @@ fn add_used(
     let newest = transaction.query_row(NEWEST_NODE, [], |row| optional_unsigned(row, 0))?;
     let ids = [first, last].map(u64::cast_signed);
     let leased = transaction.query_row(LOWEST_LEASE, ids, |row| optional_unsigned(row, 0))?;
-    if let Some(unusable) = Unusable::find(first, last, newest, leased) {
+    let range = range::recorded(transaction)?;
+    if let Some(unusable) = Unusable::find(first, last, newest, leased, range) {
         return Ok(Err(Denial::Unusable(unusable)));
     }
     let mut insert = transaction.prepare(&DIALECT.insert_free_lease())?;

@@ -21,6 +21,7 @@ mod opener;
 mod ordinal;
 mod patience;
 mod problem;
+mod range;
 mod read_only;
 mod segments;
 mod store;
@@ -31,7 +32,7 @@ mod worker_nodes;
 pub use rusqlite;
 pub use uidring_store::{
     AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
-    StoreKind, TableError, WorkerNode, WorkerTable, WorkerUsage,
+    StoreKind, TableError, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
 };
 
 pub use self::error::SqliteError;

@@ -7,8 +7,8 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{
-    Counts, IsLeased, NodeIdentity, Pruned, TableError, WorkerNode, WorkerTable, WorkerUsage,
-    age_in_seconds, announce_end,
+    Counts, Fitting, IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable,
+    WorkerUsage, age_in_seconds, announce_end,
 };
 
 use crate::columns::{optional_unsigned, unsigned};
@@ -16,6 +16,7 @@ use crate::dedicated;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
 use crate::format::{self, Problem};
+use crate::range;
 
 /// A table `WORKER_NODE` in a SQLite file, of [`SqliteStore`](crate::SqliteStore). Every assignment inserts a
 /// row, whose generated key is the worker id: used by one start, and never again.
@@ -49,23 +50,34 @@ impl WorkerTable for SqliteWorkerNodes {
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
         let mut connection = self.file.open_to_use()?;
-        let (place, max) = (self.path().display().to_string(), layout.max_worker_id());
-        let worker_id = self.file.write(&mut connection, |transaction| {
+        let place = self.path().display().to_string();
+        let (worker_id, range) = self.file.write(&mut connection, |transaction| {
+            let range = range::recorded(transaction)?;
             let next = insert_node(transaction, &node)?;
-            let place = place.clone();
-            Ok(match next > max {
-                true => Err(Error::from(TableError::WorkerIdsUsedUp { place, next, max })),
-                false => Ok(next),
+            let fitting = Fitting::new(layout, range);
+            Ok(match fitting.has(next) {
+                true => Ok((next, range)),
+                false => Err(fitting.error(place.clone(), next)),
             })
         })??;
         drop(connection);
-        announce_end(&place, layout, worker_id, IsLeased::No, || self.usage());
+        announce_end(&place, layout, range, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {
         let mut connection = self.file.open_or_create()?;
         self.file.write(&mut connection, |_| Ok(Ok(())))?
+    }
+
+    fn range(&self) -> Result<Option<WorkerRange>, Error> {
+        self.file.read(range::recorded)
+    }
+
+    fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
+        let mut connection = self.file.open_to_use()?;
+        let done = self.file.write(&mut connection, |write| range::record(write, range))?;
+        done.map_err(|refusal| refusal.error(self.path().display().to_string(), range))
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
@@ -105,6 +117,7 @@ impl WorkerTable for SqliteWorkerNodes {
                     now: time(row, 2)?,
                     before: optional_unsigned(row, 3)?,
                     first,
+                    range: range::recorded(connection)?,
                 }))
             })
         })
@@ -147,6 +160,7 @@ mod tests {
     use rusqlite::Connection;
     use uidring::{Bits, Tick};
 
+    use uidring_store::TableError;
     use uidring_testkit::chain;
 
     use super::*;

@@ -8,7 +8,7 @@ use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
 use uidring::{Error, Layout, WorkerSource};
 
-use crate::{LeaseOptions, LeaseTable, SegmentTable, TableError, WorkerTable};
+use crate::{LeaseOptions, LeaseTable, SegmentTable, TableError, WorkerRange, WorkerTable};
 
 /// A store whose engine the user of a program chooses. It displays as the path of its file, or as the address of its
 /// server.
@@ -35,6 +35,16 @@ pub trait AnyStore: fmt::Display {
     ) -> Result<Box<dyn WorkerTable + Send>, Error> {
         let _ = max_clock_difference;
         Err(self.lacks("worker ids that each start uses up"))
+    }
+
+    /// Returns the worker ids that this store hands out, if they were recorded
+    /// ([`WorkerTable::record_range`]).
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::Lacks`]; what the store says.
+    fn range(&self) -> Result<Option<WorkerRange>, Error> {
+        self.worker_table(None)?.range()
     }
 
     /// Returns the table of leased worker ids; generators lease with these options.

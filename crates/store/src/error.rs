@@ -6,6 +6,8 @@ use std::time::Duration;
 use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
+use crate::{Fitting, WorkerRange};
+
 /// Why an operation on a table of worker ids, leases or segments failed, in any store.
 ///
 /// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
@@ -28,17 +30,82 @@ pub enum TableError {
         max: u64,
     },
 
+    /// The next worker id is outside the range that was recorded in the store: starts have used up all of it, or the
+    /// counter went backwards.
+    #[error("{place}: {}", outside(*next, *range))]
+    OutsideRange {
+        /// The file, the cluster, or host, port and name of the database.
+        place: String,
+        /// The next worker id.
+        next: u64,
+        /// The worker ids of this store.
+        range: WorkerRange,
+    },
+
+    /// The store has recorded another range of worker ids.
+    #[error(
+        "{place}: the worker ids of this store are {recorded}, as was recorded there before, and {range} was not \
+         recorded; repeat {recorded}, or use another database (in etcd, another prefix) for {range}"
+    )]
+    OtherRange {
+        /// The file, the cluster, or host, port and name of the database.
+        place: String,
+        /// The range to be recorded.
+        range: WorkerRange,
+        /// The range of the store.
+        recorded: WorkerRange,
+    },
+
+    /// The store has handed out worker ids outside the range to be recorded.
+    #[error(
+        "{place}: worker ids up to {newest} are in use there, or may be, and {range} lacks some of them; nothing was \
+         recorded: record a range from 1 to {newest} or above, or use a new database (in etcd, another prefix) for \
+         {range}"
+    )]
+    RangeInUse {
+        /// The file, the cluster, or host, port and name of the database.
+        place: String,
+        /// The range to be recorded.
+        range: WorkerRange,
+        /// The greatest worker id so far.
+        newest: u64,
+    },
+
+    /// A start has a worker id outside the range that is recorded.
+    #[error(
+        "{place}: the range {range} is recorded, and a start has worker id {worker_id} all the same: it began before it \
+         could see the range, or ignores ranges, as Baidu's Java client does; end it and delete its row of WORKER_NODE, \
+         or use a new database"
+    )]
+    RangeIgnored {
+        /// Host, port and name of the database.
+        place: String,
+        /// The worker ids of this store.
+        range: WorkerRange,
+        /// A worker id of a start.
+        worker_id: u64,
+    },
+
+    /// What was given is no range of worker ids.
+    #[error(
+        "that is no range of worker ids: write FIRST-LAST, such as 100-199; the first is at least 1, and the last not \
+         below it"
+    )]
+    WorkerRange,
+
     /// All worker ids that the layout has are held by others, or were used up by starts.
     #[error(
         "{place}: no worker id is free: {}{}",
-        who_has_them(*max, *leased, *held, *ends_in),
+        who_has_them(Fitting::of(*max, *range), *leased, *held, *ends_in),
         flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
     )]
     NoFreeWorkerId {
         /// The file, or host, port and name of the database.
         place: String,
-        /// The greatest worker id of the layout; the lowest is 1.
+        /// The greatest worker id of the layout.
         max: u64,
+        /// The worker ids of this store, if they were recorded. Otherwise the lowest is 1.
+        range: Option<WorkerRange>,
         /// How many have a lease, held or not. Starts without a lease have used up the others.
         leased: u64,
         /// How many are held.
@@ -256,13 +323,23 @@ impl TableError {
             Self::WorkerIdsUsedUp { .. } | Self::NoFreeWorkerId { held: 0, .. } => {
                 StoreErrorKind::Exhausted
             }
+            Self::OutsideRange { next, range, .. } if *next > range.last() => {
+                StoreErrorKind::Exhausted
+            }
             Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } | Self::HolderAlive { .. } => {
                 StoreErrorKind::Held
             }
-            Self::LeaseTableLayout { .. } | Self::UnreadableTag { .. } => StoreErrorKind::Corrupt,
+            Self::LeaseTableLayout { .. }
+            | Self::UnreadableTag { .. }
+            | Self::OutsideRange { .. } => StoreErrorKind::Corrupt,
             Self::NoSuchLease { .. } | Self::NoSuchTag { .. } => StoreErrorKind::NotFound,
-            Self::NotReusable { .. } | Self::TagExists { .. } => StoreErrorKind::Conflict,
+            Self::NotReusable { .. }
+            | Self::TagExists { .. }
+            | Self::OtherRange { .. }
+            | Self::RangeIgnored { .. }
+            | Self::RangeInUse { .. } => StoreErrorKind::Conflict,
             Self::NodeIdentity { .. }
+            | Self::WorkerRange
             | Self::NoDataDirectory
             | Self::RelativeDataDirectory { .. }
             | Self::TagText { .. }
@@ -285,13 +362,33 @@ fn reuse(worker_ids: &str) -> String {
     )
 }
 
+/// Why a worker id outside the store's range is not handed out, and what helps.
+fn outside(next: u64, range: WorkerRange) -> String {
+    match next > range.last() {
+        true => format!(
+            "each start has used up a worker id, and the next, {next}, is over the last of this store, whose worker ids \
+             are {range}; start with --worker lease, and if none is free, {}; or use a new database with another range",
+            reuse("FIRST LAST")
+        ),
+        false => format!(
+            "the next worker id would be {next}, and those of this store are {range}: the counter went backwards; use \
+             a new database with another range, or set the counter above all worker ids that were handed out"
+        ),
+    }
+}
+
 /// Who has the worker ids, and what helps against that.
-fn who_has_them(max: u64, leased: u64, held: u64, ends_in: Option<Duration>) -> String {
-    let used_up = max.saturating_sub(leased);
+fn who_has_them(fitting: Fitting, leased: u64, held: u64, ends_in: Option<Duration>) -> String {
+    let all = fitting.count_from(0);
+    let (whose, more) = match fitting.range() {
+        None => ("layout's", "use another database for a layout with more worker bits"),
+        Some(_) => ("store's", "use another database with another range"),
+    };
+    let used_up = all.saturating_sub(leased);
     let mut who = Vec::new();
     let mut help = Vec::new();
-    let counted = |count: u64, [one, more]: [&str; 2]| match (max, count) {
-        (1, _) => format!("the layout's only one {one}"),
+    let counted = |count: u64, [one, more]: [&str; 2]| match (all, count) {
+        (1, _) => format!("the {whose} only one {one}"),
         (_, 1) => format!("1 {one}"),
         _ => format!("{count} {more}"),
     };
@@ -313,15 +410,15 @@ fn who_has_them(max: u64, leased: u64, held: u64, ends_in: Option<Duration>) -> 
         who.push(format!("{used_up} used up by starts without a lease"));
         // Not those between them that are leased.
         help.push(match leased {
-            0 => reuse(&format!("1 {max}")),
+            0 => reuse(&format!("{} {}", fitting.first(), fitting.last())),
             _ => reuse("FIRST LAST"),
         });
     }
-    help.push("use another database for a layout with more worker bits".into());
+    help.push(more.into());
     if who.is_empty() {
         who.push("none can be leased".into());
     }
-    let of = if max == 1 { "".into() } else { format!("of the layout's {max}, ") };
+    let of = if all == 1 { "".into() } else { format!("of {fitting}, ") };
     format!("{of}{}; {}", who.join(", and "), help.join("; or "))
 }
 

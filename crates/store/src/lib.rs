@@ -16,6 +16,7 @@ pub mod options;
 #[cfg(feature = "tls")]
 pub mod pem;
 pub mod plain;
+mod range;
 #[cfg(feature = "server")]
 pub mod server;
 mod server_error;
@@ -42,6 +43,7 @@ pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
+pub use self::range::{Fitting, RangeRefusal, WorkerRange};
 pub use self::server_error::ServerError;
 pub use self::small_file::{read_private_file, read_small_file};
 pub use self::store_kind::StoreKind;

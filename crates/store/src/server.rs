@@ -11,6 +11,7 @@ mod explain;
 mod leases;
 mod nodes;
 mod problem;
+mod range;
 mod row;
 mod runtime;
 mod segments;
@@ -31,6 +32,8 @@ pub use self::segments::ServerSegments;
 pub use self::session::{Changed, Done, Session, not_one_row};
 pub use self::settings::{Inspected, Limits, Settings};
 pub use self::store::ServerStore;
-pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};
+pub use self::tables::{
+    LEAF_ALLOC, RANGE_COMMENT, Table, UIDRING_LEASE, UIDRING_RANGE, WORKER_NODE, check_version,
+};
 pub use self::url::ServerUrl;
 pub use self::value::Value;

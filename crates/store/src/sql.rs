@@ -55,6 +55,9 @@ pub const FOREIGN_LAYOUT: &str = "SELECT LAYOUT FROM UIDRING_LEASE WHERE LAYOUT 
 /// The layout of the table, which [`Dialect::insert_layout`] sets, as an expression; NULL before.
 pub const TABLE_LAYOUT: &str = "(SELECT LAYOUT FROM UIDRING_LEASE WHERE WORKER_ID = -1)";
 
+/// The greatest worker id of a lease.
+pub const NEWEST_LEASE: &str = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";
+
 /// The lowest worker id between two parameters that has a lease.
 pub const LOWEST_LEASE: &str =
     "SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID BETWEEN ? AND ?";
@@ -72,7 +75,7 @@ pub fn prune_by_key(is_old: &str) -> String {
     )
 }
 
-/// `WORKER_NODE`.
+/// `WORKER_NODE`. The type 0 is that of the row below a range, which no start has.
 impl Dialect {
     /// Adds a row: host, port and type.
     pub fn insert_node(&self) -> String {
@@ -83,13 +86,22 @@ impl Dialect {
         )
     }
 
+    /// Adds the row below the first worker id of a range: its ID, and the range as a text.
+    pub fn insert_seed(&self) -> String {
+        format!(
+            "INSERT INTO WORKER_NODE (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
+             VALUES (?, 'worker ids begin above this row', ?, 0, {}, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
+            self.today
+        )
+    }
+
     /// All rows, in the order of the fields of [`WorkerNode`](crate::WorkerNode).
     pub fn list_nodes(&self) -> String {
         let day = (self.day)("LAUNCH_DATE");
         let [modified, created] = ["MODIFIED", "CREATED"].map(self.text);
         format!(
             "SELECT ID, HOST_NAME, PORT, TYPE, {day}, {modified}, {created}
-             FROM WORKER_NODE ORDER BY ID"
+             FROM WORKER_NODE WHERE TYPE <> 0 ORDER BY ID"
         )
     }
 
@@ -97,7 +109,7 @@ impl Dialect {
     /// older than a parameter of days.
     pub fn count_nodes(&self) -> String {
         format!(
-            "SELECT COUNT(*), MAX(ID), {}, MAX(CASE WHEN CREATED < {} THEN ID END) FROM WORKER_NODE",
+            "SELECT COUNT(*), MAX(ID), {}, MAX(CASE WHEN CREATED < {} THEN ID END) FROM WORKER_NODE WHERE TYPE <> 0",
             self.now_seconds, self.days_ago
         )
     }
@@ -105,7 +117,7 @@ impl Dialect {
     /// Id and time in seconds of the first row younger than a parameter of days.
     pub fn first_node(&self) -> String {
         format!(
-            "SELECT ID, {} FROM WORKER_NODE WHERE CREATED >= {} ORDER BY ID LIMIT 1",
+            "SELECT ID, {} FROM WORKER_NODE WHERE CREATED >= {} AND TYPE <> 0 ORDER BY ID LIMIT 1",
             self.created_seconds, self.days_ago
         )
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uidring::{Error, Layout, WorkerSource};
 
-use super::WorkerUsage;
+use super::{TableError, WorkerRange, WorkerUsage};
 
 /// A table `WORKER_NODE`, from which each start gets a worker id of its own, for good.
 ///
@@ -14,8 +14,8 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::WorkerIdsUsedUp`](crate::TableError::WorkerIdsUsedUp),
-    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity), and what the store says.
+    /// [`TableError::WorkerIdsUsedUp`], [`TableError::OutsideRange`], [`TableError::NodeIdentity`], and what the
+    /// store says.
     fn assign(&self, layout: &Layout) -> Result<u64, Error>;
 
     /// Creates the table if it does not exist.
@@ -24,6 +24,27 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// What the store says: `SqliteError::File`, `ServerError::Server`.
     fn create(&self) -> Result<(), Error>;
+
+    /// Returns the worker ids that this store hands out, leased ones too, if they were recorded.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create).
+    fn range(&self) -> Result<Option<WorkerRange>, Error> {
+        Ok(None)
+    }
+
+    /// Records the worker ids that this store hands out from now on: those of starts begin at the first and end with an
+    /// error at the last, and leases have no others. To record the same range again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::OtherRange`] if the store has recorded another range; [`TableError::RangeInUse`] if it has handed
+    /// out other worker ids; [`TableError::Lacks`]; else as for [`create`](Self::create).
+    fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
+        let (place, has) = (format!("the store for {range}"), "worker ids");
+        Err(TableError::Lacks { place, has, what: "range of them" }.into())
+    }
 
     /// Returns all rows, by id.
     ///

@@ -5,6 +5,8 @@ use std::time::Duration;
 use uidring::adapter::log;
 use uidring::{Error, Layout, Timestamp};
 
+use crate::{Fitting, WorkerRange};
+
 const DAY_MILLIS: f64 = 86_400_000.0;
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -20,6 +22,8 @@ pub struct WorkerUsage {
     /// younger. `None` if the rows cannot tell: there is none, only one, or the first is less than an hour
     /// old.
     pub per_day: Option<f64>,
+    /// The worker ids of this store, if they were recorded.
+    pub range: Option<WorkerRange>,
     /// The store's clock.
     pub now: Timestamp,
 }
@@ -35,6 +39,8 @@ pub struct Counts {
     pub before: Option<u64>,
     /// Id and time of the first row in the window.
     pub first: Option<(u64, Timestamp)>,
+    /// The worker ids of the store, if they were recorded.
+    pub range: Option<WorkerRange>,
     /// The store's clock.
     pub now: Timestamp,
 }
@@ -45,7 +51,7 @@ impl WorkerUsage {
 
     /// Returns the usage that follows from the counts.
     pub fn new(counts: Counts) -> Self {
-        let Counts { rows, newest, before, first, now } = counts;
+        let Counts { rows, newest, before, first, range, now } = counts;
         let per_day = newest.and_then(|newest| match (before, first) {
             // Where the window begins, the counter stood here.
             (Some(before), _) => {
@@ -58,12 +64,12 @@ impl WorkerUsage {
             }
             (None, _) => None,
         });
-        Self { rows, newest, per_day, now }
+        Self { rows, newest, per_day, range, now }
     }
 
-    /// Returns how many worker ids the layout has above the greatest so far.
+    /// Returns how many worker ids layout and store have above the greatest so far.
     pub fn left(&self, layout: &Layout) -> u64 {
-        layout.max_worker_id().saturating_sub(self.newest.unwrap_or(0))
+        Fitting::new(layout, self.range).count_from(self.newest.map_or(0, |newest| newest + 1))
     }
 
     /// Returns when the worker ids run out at this rate: now if none are left, `None` if there is no
@@ -92,13 +98,14 @@ pub enum IsLeased {
 pub fn announce_end(
     place: &str,
     layout: &Layout,
+    range: Option<WorkerRange>,
     worker_id: u64,
     is_leased: IsLeased,
     usage: impl FnOnce() -> Result<WorkerUsage, Error>,
 ) {
-    let max = layout.max_worker_id();
-    let left = max.saturating_sub(worker_id);
-    if left.saturating_mul(10) >= max {
+    let fitting = Fitting::new(layout, range);
+    let left = fitting.count_from(worker_id + 1);
+    if left.saturating_mul(10) >= fitting.count_from(0) {
         return;
     }
     // The start has what it needs: that nobody knows the day is no error.
@@ -113,11 +120,15 @@ pub fn announce_end(
     };
     log!(
         warn,
-        "{place}: of the layout's {max} worker ids, {left} {} left{end}; {}plan a layout with more worker bits",
+        "{place}: of {fitting}, {left} {} left{end}; {}plan {}",
         if left == 1 { "is" } else { "are" },
         match is_leased {
             IsLeased::No => "starts with --worker lease give theirs back, or ",
             IsLeased::Yes => "",
+        },
+        match range {
+            None => "a layout with more worker bits",
+            Some(_) => "another database with another range",
         }
     );
 }
@@ -135,7 +146,7 @@ mod tests {
     fn usage(newest: u64, before: Option<u64>, first: Option<(u64, &str)>) -> WorkerUsage {
         let first = first.map(|(id, time)| (id, at(time)));
         let (rows, now) = (5, at("2026-06-11"));
-        WorkerUsage::new(Counts { rows, newest: Some(newest), before, first, now })
+        WorkerUsage::new(Counts { rows, newest: Some(newest), before, first, range: None, now })
     }
 
     #[test]
@@ -168,9 +179,18 @@ mod tests {
         let single = usage(700, None, Some((700, "2026-05-20")));
         assert_eq!((single.per_day, single.runs_out(&LAYOUT)), (None, None));
         let now = at("2026-06-11");
-        let empty =
-            WorkerUsage::new(Counts { rows: 0, newest: None, before: None, first: None, now });
+        let (rows, newest, before, first, range) = (0, None, None, None, None);
+        let empty = WorkerUsage::new(Counts { rows, newest, before, first, range, now });
         assert_eq!((empty.per_day, empty.left(&LAYOUT)), (None, 1_023));
+    }
+
+    #[test]
+    fn what_is_left_is_in_the_range() {
+        let range = Some("100-199".parse().expect("a range"));
+        for (newest, left) in [(None, 100), (Some(99), 100), (Some(150), 49), (Some(199), 0)] {
+            let usage = WorkerUsage { newest, range, ..usage(7, None, None) };
+            assert_eq!(usage.left(&LAYOUT), left);
+        }
     }
 
     #[test]

@@ -34,7 +34,11 @@ fn what_is_advised_helps(place: &str) {
             "FIRST LAST",
             "the next, 4, is over the layout's greatest, 3; start with --worker lease, and if none is free, ",
         ),
-        (lease.clone(), "1 3", "of the layout's 3, 3 were used up by starts without a lease"),
+        (
+            lease.clone(),
+            "1 3",
+            "of the layout's 3 worker ids, 3 were used up by starts without a lease",
+        ),
     ] {
         let run = home.run(&words);
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use uidring::clock::{Clock, SystemClock};
-use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
+use uidring_store::WorkerRange;
+use uidring_store::leases::{AcquireRequest, Denial, LeasedRow, Shortage};
 
 use super::row::{Row, State};
 use super::view::View;
 use crate::EtcdStore;
 use crate::client::Client;
-use crate::counter::spend;
+use crate::counter::{Spent, spend};
 use crate::key_value::{KeyValue, get, modified_at, put};
 use crate::node::{numbered, write};
 use crate::problem::Problem;
@@ -22,8 +23,9 @@ const READINGS: usize = 64;
 /// soon taken.
 const TRIES: usize = 4;
 
-/// A row that was taken, and the cluster, which the holder's first renewal compares, too.
-pub type Taken = Result<(Row, u64), Denial>;
+/// A row that was taken, and the cluster, which the holder's first renewal compares, too; for a new row, also the
+/// range of the store.
+pub type Taken = Result<(Row, u64, Option<WorkerRange>), Denial>;
 
 /// Takes a lease that nobody has, or adds one.
 pub fn take(
@@ -36,10 +38,7 @@ pub fn take(
         refuse_others(view.all(), &request.fingerprint)?;
         let mut candidates = candidates(view, request);
         let Some((_, rest)) = candidates.split_first_mut() else {
-            return match add(client, request)? {
-                Some(row) => Ok(Ok(row)),
-                None => Ok(Err(Denial::Short(shortage(view, request)))),
-            };
+            return add(client, view, request);
         };
         // The lowest first, so that few worker ids serve many starts. Starts that all went the same way
         // would meet at each row.
@@ -47,7 +46,7 @@ pub fn take(
         for worker_id in candidates.into_iter().take(TRIES) {
             let Some(seen) = view.get(worker_id) else { continue };
             match take_row(client, request, seen)? {
-                Ok(taken) => return Ok(Ok(taken)),
+                Ok((row, cluster)) => return Ok(Ok((row, cluster, None))),
                 Err(found) => view.replace(worker_id, found.as_ref())?,
             }
         }
@@ -103,8 +102,8 @@ pub fn take_row(
     Ok(Err(answer.reads.into_iter().flatten().next()))
 }
 
-/// Adds a worker id that nobody had before; `None` if there are no more.
-fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64)>, Problem> {
+/// Adds a worker id that nobody had before, if there is one.
+fn add(client: &mut Client, view: &View, request: &AcquireRequest) -> Result<Taken, Problem> {
     let now = SystemClock.now();
     let row = |worker_id| Row {
         worker_id,
@@ -124,9 +123,16 @@ fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64
             (numbered(&store.nodes(), worker_id), Some(write(&request.node, now))),
         ]
     };
-    Ok(spend(client, &request.layout, Some(&request.fingerprint), rows)?.ok().map(
-        |(worker_id, answer)| (Row { revision: answer.revision, ..row(worker_id) }, answer.cluster),
-    ))
+    let spent = spend(client, &request.layout, Some(&request.fingerprint), rows)?;
+    Ok(match spent {
+        Ok(Spent { worker_id, answer, range }) => {
+            Ok((Row { revision: answer.revision, ..row(worker_id) }, answer.cluster, range))
+        }
+        Err((_, fitting)) => {
+            let range = fitting.range();
+            Err(Denial::Short(Shortage { range, ..shortage(view, request) }))
+        }
+    })
 }
 
 fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
@@ -150,14 +156,6 @@ fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
 }
 
 /// What the shared part of a lease knows of the row.
-pub fn leased(request: &AcquireRequest, row: &Row, cluster: u64) -> Acquired {
-    Ok(LeasedRow {
-        worker_id: row.worker_id,
-        layout: request.layout,
-        owner: row.owner.clone(),
-        token: row.token,
-        before: row.horizon,
-        confirmed: None,
-        server: Some(cluster),
-    })
+pub fn leased(request: &AcquireRequest, row: &Row, cluster: u64) -> LeasedRow {
+    request.taken(row.worker_id, row.token, row.horizon, Some(cluster))
 }

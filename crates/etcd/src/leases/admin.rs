@@ -121,7 +121,8 @@ pub fn reuse(
         }
         let leased = view.all().map(|row| row.worker_id).find(|id| worker_ids.contains(id));
         let (first, last) = (*worker_ids.start(), *worker_ids.end());
-        if let Some(unusable) = Unusable::find(first, last, counter.newest(), leased) {
+        if let Some(unusable) = Unusable::find(first, last, counter.newest(), leased, counter.range)
+        {
             return Ok(Err(Denial::Unusable(unusable)));
         }
         let now = SystemClock.now();

@@ -13,13 +13,14 @@ use uidring_store::leases::{
     RowStore, Shortage, is_sound,
 };
 use uidring_store::sql::Dialect;
-use uidring_store::{WorkerTable, WorkerUsage};
+use uidring_store::{Fitting, WorkerTable, WorkerUsage};
 
 use crate::columns::{millis, optional_unsigned, unsigned};
 use crate::dedicated::{Dedicated, dedicate};
 use crate::dialect::DIALECT;
 use crate::file::{Opened, StoreFile};
 use crate::format::{self, Problem};
+use crate::range;
 use crate::worker_nodes::{SqliteWorkerNodes, insert_node};
 
 /// A file from which a lease is acquired.
@@ -135,7 +136,7 @@ fn take_row(
     transaction
         .query_row(&update, values, |row| {
             let before = LeasedRow::horizon(row.get(2)?, row.get(3)?);
-            Ok(leased(request, unsigned(row, 0)?, row.get(1)?, before))
+            Ok(request.taken(unsigned(row, 0)?, row.get(1)?, before, None))
         })
         .optional()
 }
@@ -145,8 +146,9 @@ fn add_row(
     transaction: &Transaction<'_>,
     request: &AcquireRequest,
 ) -> Result<Option<LeasedRow>, Problem> {
+    let range = range::recorded(transaction)?;
     let key = insert_node(transaction, &request.node)?;
-    if request.layout.check_worker_id(key).is_err() {
+    if !Fitting::new(&request.layout, range).has(key) {
         // The whole transaction is rolled back.
         return Ok(None);
     }
@@ -159,7 +161,7 @@ fn add_row(
              counter went backwards, and a worker id might come twice; name another file"
         ));
     }
-    insert_row(transaction, request, key).map(Some)
+    insert_row(transaction, request, key).map(|row| Some(LeasedRow { range, ..row }))
 }
 
 /// Adds the row of a worker id that nobody had before.
@@ -171,17 +173,7 @@ fn insert_row(
     let AcquireRequest { fingerprint, owner, lasts, .. } = request;
     let values = (worker_id.cast_signed(), owner, seconds(*lasts), fingerprint);
     transaction.execute(&DIALECT.insert_held_lease(), values)?;
-    Ok(leased(request, worker_id, 1, None))
-}
-
-fn leased(
-    request: &AcquireRequest,
-    worker_id: u64,
-    token: i64,
-    before: Option<Horizon>,
-) -> LeasedRow {
-    let (layout, owner) = (request.layout, request.owner.clone());
-    LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server: None }
+    Ok(request.taken(worker_id, 1, None, None))
 }
 
 fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite::Result<Shortage> {
@@ -199,7 +191,9 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
     let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
     let flawed = DIALECT.find_flawed_lease(&is_usable);
     let flawed = transaction.query_row(&flawed, [], read).optional()?;
-    Ok(Shortage { leased, held, ends_in, ahead, flaw: flawed.and_then(Result::err) })
+    let flaw = flawed.and_then(Result::err);
+    let range = range::recorded(transaction)?;
+    Ok(Shortage { leased, held, ends_in, ahead, flaw, range })
 }
 
 /// Reads the columns of a lease; of one that is damaged, what is wrong with it. SQLite keeps a value of any type

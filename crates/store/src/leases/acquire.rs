@@ -11,7 +11,7 @@ use uidring::{Error, Layout, Timestamp, WorkerRequest};
 
 use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, RowLease, RowStore};
-use crate::{IsLeased, NodeIdentity, TableError, WorkerUsage, announce_end};
+use crate::{Fitting, IsLeased, NodeIdentity, TableError, WorkerRange, WorkerUsage, announce_end};
 
 /// What an acquire asks a store for.
 pub struct AcquireRequest {
@@ -40,7 +40,8 @@ impl AcquireRequest {
         server: Option<u64>,
     ) -> LeasedRow {
         let (layout, owner) = (self.layout, self.owner.clone());
-        LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server }
+        let (confirmed, range) = (None, None);
+        LeasedRow { worker_id, layout, owner, token, before, confirmed, server, range }
     }
 }
 
@@ -67,8 +68,20 @@ pub struct Unusable {
 
 impl Unusable {
     /// Returns the first of these worker ids that cannot be leased: no start has had it yet, or it has a
-    /// lease. `newest` is the greatest that a start has had, `leased` the lowest of them with a lease.
-    pub fn find(first: u64, last: u64, newest: Option<u64>, leased: Option<u64>) -> Option<Self> {
+    /// lease. `newest` is the greatest that a start has had, `leased` the lowest of them with a lease. None is outside
+    /// the store's range.
+    pub fn find(
+        first: u64,
+        last: u64,
+        newest: Option<u64>,
+        leased: Option<u64>,
+        range: Option<WorkerRange>,
+    ) -> Option<Self> {
+        let is_outside = |id: &u64| range.is_some_and(|range| !range.contains(*id));
+        if let Some(worker_id) = [first, last].into_iter().find(is_outside) {
+            let why = "it is outside the range of this store; see `uidring worker list`";
+            return Some(Self { worker_id, why });
+        }
         let never = if first == 0 { 0 } else { (newest.unwrap_or(0) + 1).max(first) };
         if never <= last {
             let why = "no start has had it, and one may get it yet";
@@ -92,6 +105,8 @@ pub struct Shortage {
     pub ahead: Option<(u64, u64)>,
     /// What is wrong with a row that nobody holds, if there is one that cannot be used.
     pub flaw: Option<String>,
+    /// The worker ids of the store, if they were recorded.
+    pub range: Option<WorkerRange>,
 }
 
 /// Characters of an owner's name, before what is added.
@@ -163,11 +178,12 @@ pub fn acquire(
         request.last_tick = limit.unwrap_or(layout.max_tick()).max(present);
         let shortage = match store.acquire(&request)? {
             Ok(row) => {
-                let (worker_id, after) = (row.worker_id, row.after());
+                let (worker_id, after, range) = (row.worker_id, row.after(), row.range);
                 let location = store.location();
                 let is_new = row.token == 1 && row.before.is_none();
                 if is_new {
-                    announce_end(&location, layout, worker_id, IsLeased::Yes, || store.usage());
+                    let usage = || store.usage();
+                    announce_end(&location, layout, range, worker_id, IsLeased::Yes, usage);
                 }
                 let lease = RowLease::new(store.hold(), row, location);
                 return Lease::new(*layout, worker_id, after?, terms, lease);
@@ -205,9 +221,21 @@ impl Denial {
             Self::Unusable(Unusable { worker_id, why }) => {
                 Error::from(TableError::NotReusable { place, worker_id, why })
             }
-            Self::Short(Shortage { leased, held, ends_in, flaw, .. }) => {
+            Self::Short(Shortage { leased, held, ends_in, flaw, range, .. }) => {
+                let fitting = Fitting::new(layout, range);
+                if fitting.count_from(0) == 0 {
+                    return fitting.error(place, fitting.first());
+                }
                 let (max, ends_in) = (layout.max_worker_id(), ends_in.map(Duration::from_millis));
-                Error::from(TableError::NoFreeWorkerId { place, max, leased, held, ends_in, flaw })
+                Error::from(TableError::NoFreeWorkerId {
+                    place,
+                    max,
+                    range,
+                    leased,
+                    held,
+                    ends_in,
+                    flaw,
+                })
             }
         }
     }

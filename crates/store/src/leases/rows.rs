@@ -6,6 +6,7 @@ use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Fields, Layout, Uid};
 
 use super::flaw::WHOLE_TICK;
+use crate::WorkerRange;
 
 /// The greatest tick and sequence number that may have been issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +35,8 @@ pub struct LeasedRow {
     pub confirmed: Option<u64>,
     /// A number of the server that the row was taken from, if the server has one.
     pub server: Option<u64>,
+    /// The worker ids of the store, if they were recorded, where the row is new.
+    pub range: Option<WorkerRange>,
 }
 
 /// Why this process does not hold a row any more.

@@ -6,16 +6,13 @@ use super::engine::Engine;
 use super::error::database;
 use super::problem::{Cause, Failure, Problem};
 use super::tables::Table;
-use crate::{ServerError, TableError};
+use crate::ServerError;
 
 /// Returns the error for callers: what to do, with what the driver said as its source.
 pub fn explain<E: Engine>(engine: &E, table: &Table, problem: Problem<E::Failure>) -> Error {
     let kind = problem.kind();
     let (problem, source): (String, Option<Cause>) = match problem {
-        Problem::UsedUp { row, max } => {
-            let (place, next) = (engine.to_string(), row);
-            return TableError::WorkerIdsUsedUp { place, next, max }.into();
-        }
+        Problem::Unfit { row, fitting } => return fitting.error(engine.to_string(), row),
         Problem::Lost { worker_id, why } => {
             return Error::LeaseLost { worker_id, place: engine.to_string(), why };
         }

@@ -13,11 +13,12 @@ use super::connection::Operation;
 use super::create::Create;
 use super::engine::{Engine, Purpose};
 use super::error::with_note;
+use super::range::{Record, Recorded};
 use super::store::ServerStore;
 use super::tables::WORKER_NODE;
 use crate::{
-    IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
-    announce_end,
+    IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    age_in_seconds, announce_end,
 };
 
 /// The table `WORKER_NODE` of a server. Every assignment inserts a row, whose generated key is the worker
@@ -98,13 +99,23 @@ impl<E: Engine> WorkerTable for ServerWorkerNodes<E> {
             create_table: self.create_table_if_missing,
             max_clock_difference: self.max_clock_difference,
         };
-        let worker_id = self.run(&assign)?;
-        announce_end(&self.store.to_string(), layout, worker_id, IsLeased::No, || self.usage());
+        let (worker_id, range) = self.run(&assign)?;
+        let place = self.store.to_string();
+        announce_end(&place, layout, range, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {
         self.run(&Create(&[WORKER_NODE]))
+    }
+
+    fn range(&self) -> Result<Option<WorkerRange>, Error> {
+        self.run(&Recorded)
+    }
+
+    fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
+        let done = self.run(&Record(range))?;
+        done.map_err(|refusal| refusal.error(self.store.to_string(), range))
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use uidring::{StoreErrorKind, Timestamp};
 
+use crate::Fitting;
+
 /// An error of the driver, the server or the system.
 pub type Cause = Box<dyn StdError + Send + Sync>;
 
@@ -42,12 +44,12 @@ pub enum Problem<F> {
         /// Why.
         why: String,
     },
-    /// The worker id is over the layout's maximum.
-    UsedUp {
+    /// The worker id is none of the layout and the range.
+    Unfit {
         /// The generated key.
         row: u64,
-        /// The layout's greatest worker id.
-        max: u64,
+        /// Those that fit.
+        fitting: Fitting,
     },
     /// The server's clock and ours are too far apart.
     ClockDiffers {
@@ -146,7 +148,7 @@ impl<F: Failure> Problem<F> {
     /// What kind of error it is for callers.
     pub fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::UsedUp { .. } => StoreErrorKind::Exhausted,
+            Self::Unfit { .. } => StoreErrorKind::Exhausted,
             Self::Lost { .. } => StoreErrorKind::Held,
             Self::ClockDiffers { .. } => StoreErrorKind::Clock,
             Self::Refused(_) => StoreErrorKind::Corrupt,

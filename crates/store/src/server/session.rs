@@ -6,6 +6,7 @@ use super::problem::{Failure, Problem, State};
 use super::row::Row;
 use super::tables::Table;
 use super::value::Value;
+use crate::WorkerRange;
 use crate::sql::Dialect;
 
 /// What comes of a use of a session.
@@ -31,6 +32,10 @@ pub trait Session: Send + Sync + Sized {
 
     /// What the database writes differently from others.
     const DIALECT: Dialect;
+
+    /// An expression that is true if the comment of `WORKER_NODE` names the table `UIDRING_RANGE`. In a statement that
+    /// reads `WORKER_NODE` it stays true or false until the transaction ends.
+    const HAS_RANGE: &'static str;
 
     /// Begins a transaction.
     fn begin(&mut self) -> impl Future<Output = Done<Self, ()>> + Send;
@@ -103,6 +108,10 @@ pub trait Session: Send + Sync + Sized {
 
     /// Creates a table if it is missing. Only then is the right to do so needed.
     fn create_table(&mut self, table: &Table) -> impl Future<Output = Done<Self, ()>> + Send;
+
+    /// Waits for the end of all transactions that have read `WORKER_NODE`. Then its comment is
+    /// [`RANGE_COMMENT`](super::RANGE_COMMENT), and its counter stands at the first worker id of the range or above.
+    fn mark_range(&mut self, range: WorkerRange) -> impl Future<Output = Done<Self, ()>> + Send;
 
     /// An expression for a number above 0 that tells the server that evaluates it from others; 0 where the
     /// server does not say.

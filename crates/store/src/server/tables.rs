@@ -33,11 +33,12 @@ impl Table {
 /// Starts, each of which has its worker id for good.
 pub const WORKER_NODE: Table = Table {
     name: "WORKER_NODE",
-    all: &["WORKER_NODE"],
+    all: &["WORKER_NODE", "UIDRING_RANGE"],
     origin: "Baidu's",
     command: "uidring worker init",
     or: ", or allow the first start to",
-    rights: "an assignment needs SELECT and INSERT on the table, pruning also DELETE",
+    rights: "an assignment needs SELECT and INSERT on the table, and SELECT on UIDRING_RANGE if there is one, \
+             pruning also DELETE",
 };
 
 /// Segments.
@@ -53,13 +54,27 @@ pub const LEAF_ALLOC: Table = Table {
 /// Worker ids that are leased.
 pub const UIDRING_LEASE: Table = Table {
     name: "UIDRING_LEASE",
-    all: &["UIDRING_LEASE", "WORKER_NODE"],
+    all: &["UIDRING_LEASE", "WORKER_NODE", "UIDRING_RANGE"],
     origin: "this program's",
     command: "uidring worker init --leases",
     or: ", or allow the first start to",
-    rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, and SELECT and INSERT on \
-             WORKER_NODE",
+    rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, SELECT and INSERT on WORKER_NODE, and \
+             SELECT on UIDRING_RANGE if there is one",
 };
+
+/// The range of worker ids.
+pub const UIDRING_RANGE: Table = Table {
+    name: "UIDRING_RANGE",
+    all: &["UIDRING_RANGE", "WORKER_NODE", "UIDRING_LEASE"],
+    origin: "this program's",
+    command: "uidring worker init --workers FIRST-LAST",
+    or: "",
+    rights: "to record a range it needs CREATE, ALTER, SELECT, INSERT and DELETE on the database, or to be the \
+             owner of WORKER_NODE",
+};
+
+/// The comment of `WORKER_NODE` where there is a range.
+pub const RANGE_COMMENT: &str = "uidring version 1: worker ids of the range in UIDRING_RANGE";
 
 /// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
 /// Leaf's programs read; one without is of version 1, as are those of their scripts.

@@ -8,10 +8,11 @@ use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, is_sound}
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::Problem;
+use crate::server::range::recorded;
 use crate::server::row::{Row, only};
 use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE};
-use crate::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
+use crate::sql::{FOREIGN_LAYOUT, LOWEST_LEASE};
 
 /// Returns all rows; of each that somebody has damaged, what is wrong with it.
 pub struct ListLeases;
@@ -139,9 +140,12 @@ impl Reuse<'_> {
         if let Some(row) = foreign.first() {
             return Ok(Some(Denial::Foreign(row.text(0)?.into())));
         }
-        let newest = only(session.query(NEWEST_NODE, &[]).await?)?.optional_unsigned(0)?;
+        let newest = format!("SELECT MAX(ID), {} FROM WORKER_NODE", S::HAS_RANGE);
+        let newest = only(session.query(&newest, &[]).await?)?;
+        let range = recorded(session, newest.int(1)? != 0).await?;
+        let newest = newest.optional_unsigned(0)?;
         let leased = only(session.query(LOWEST_LEASE, &[first.into(), last.into()]).await?)?;
-        let unusable = Unusable::find(first, last, newest, leased.optional_unsigned(0)?);
+        let unusable = Unusable::find(first, last, newest, leased.optional_unsigned(0)?, range);
         Ok(unusable.map(Denial::Unusable))
     }
 }

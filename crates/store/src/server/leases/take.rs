@@ -9,11 +9,13 @@ use tokio::time::sleep;
 use uidring::Layout;
 
 use super::rows::{flaw, set_layout};
+use crate::Fitting;
 use crate::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::nodes::insert_node;
 use crate::server::problem::Problem;
+use crate::server::range::recorded;
 use crate::server::row::only;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE, WORKER_NODE};
@@ -187,9 +189,10 @@ impl Acquire<'_> {
         let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.request;
         let select = format!(
             "SELECT (SELECT MAX(ID) FROM WORKER_NODE),
-             (SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= {}), {}, {TABLE_LAYOUT}",
+             (SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= {}), {}, {TABLE_LAYOUT}, {}",
             layout.max_worker_id(),
-            session.identity()
+            session.identity(),
+            S::HAS_RANGE
         );
         let row = only(session.begin_with(&select, &[]).await?)?;
         // A lease's worker id may be -1, which stands for the table's layout.
@@ -205,20 +208,26 @@ impl Acquire<'_> {
             session.rollback().await?;
             return Ok(None);
         }
+        let range = recorded(session, row.int(4)? != 0).await?;
+        let fitting = Fitting::new(layout, range);
         // A key that would be refused is not asked for: it would be spent.
-        let key = match layout.check_worker_id(newest + 1) {
-            Ok(()) => Some(insert_node(session, node, Some(newest)).await?),
-            Err(_) => None,
+        let key = match newest < fitting.last() {
+            true => Some(insert_node(session, node, Some(newest)).await?),
+            false => None,
         };
-        let Some(key) = key.filter(|key| layout.check_worker_id(*key).is_ok()) else {
+        let Some(key) = key.filter(|key| *key <= fitting.last()) else {
             session.rollback().await?;
-            return Ok(Some(Err(Denial::Short(self.shortage(session, layout).await?))));
+            let shortage = self.shortage(session, layout).await?;
+            return Ok(Some(Err(Denial::Short(Shortage { range, ..shortage }))));
         };
+        if !fitting.has(key) {
+            return Err(Problem::Unfit { row: key, fitting });
+        }
         let lasts = lasts.as_micros() as u64;
         let values = [key.into(), owner.into(), lasts.into(), fingerprint.into()];
         session.execute(&S::DIALECT.insert_held_lease(), &values).await?;
         session.commit().await?;
-        Ok(Some(Ok(self.request.taken(key, 1, None, server))))
+        Ok(Some(Ok(LeasedRow { range, ..self.request.taken(key, 1, None, server) })))
     }
 
     async fn shortage<S: Session>(&self, session: &mut S, layout: &Layout) -> Done<S, Shortage> {
@@ -236,6 +245,7 @@ impl Acquire<'_> {
             ends_in,
             ahead,
             flaw,
+            range: None,
         })
     }
 }

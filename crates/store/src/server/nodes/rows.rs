@@ -8,11 +8,12 @@ use uidring::clock::{Clock, SystemClock};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::Problem;
+use crate::server::range::{look_for_range, recorded};
 use crate::server::row::only;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, WORKER_NODE};
 use crate::sql::NEWEST_NODE;
-use crate::{Counts, NodeIdentity, WorkerNode, WorkerUsage};
+use crate::{Counts, Fitting, NodeIdentity, WorkerNode, WorkerRange, WorkerUsage};
 
 /// Inserts a row, whose key is the worker id.
 pub struct Assign {
@@ -29,17 +30,18 @@ pub struct Assign {
 impl<E: Engine> Operation<E> for Assign {
     const TABLE: Table = WORKER_NODE;
 
-    type Done = u64;
+    type Done = (u64, Option<WorkerRange>);
 
     fn creates(&self) -> &[Table] {
         if self.create_table { &[WORKER_NODE] } else { &[] }
     }
 
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, u64> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, (u64, Option<WorkerRange>)> {
         let dialect = E::Session::DIALECT;
         // The clock is that of the server whose rows are read, in one statement. All keys that other starts have
         // been given by now are below the one that the server's counter generates after this.
-        let look = format!("SELECT MAX(ID), {} FROM WORKER_NODE", (dialect.millis)(dialect.now));
+        let now = (dialect.millis)(dialect.now);
+        let look = format!("SELECT MAX(ID), {now}, {} FROM WORKER_NODE", E::Session::HAS_RANGE);
         let before = SystemClock.now();
         let row = only(session.begin_with(&look, &[]).await?)?;
         let after = SystemClock.now();
@@ -50,12 +52,14 @@ impl<E: Engine> Operation<E> for Assign {
         if let Some(limit) = self.max_clock_difference.filter(|limit| apart > *limit) {
             return Err(Problem::ClockDiffers { ours, theirs, limit });
         }
+        let range = recorded(session, row.int(2)? != 0).await?;
         let id = insert_node(session, &self.node, newest).await?;
-        if self.layout.check_worker_id(id).is_err() {
-            return Err(Problem::UsedUp { row: id, max: self.layout.max_worker_id() });
+        let fitting = Fitting::new(&self.layout, range);
+        if !fitting.has(id) {
+            return Err(Problem::Unfit { row: id, fitting });
         }
         session.commit().await?;
-        Ok(id)
+        Ok((id, range))
     }
 }
 
@@ -149,6 +153,7 @@ impl<E: Engine> Operation<E> for Usage {
             now: counts.seconds(2)?,
             before: counts.optional_unsigned(3)?,
             first,
+            range: look_for_range(session).await?,
         }))
     }
 }

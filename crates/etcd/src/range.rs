@@ -1,0 +1,51 @@
+//! The range of worker ids below a prefix, in a key of its own.
+
+use serde_json::json;
+use uidring_store::{RangeRefusal, WorkerRange};
+
+use crate::client::Client;
+use crate::counter::Counter;
+use crate::key_value::{KeyValue, is_absent, put};
+use crate::node::{VERSION, field, read};
+use crate::problem::Problem;
+
+/// How often others may change the counter meanwhile.
+const READINGS: usize = 64;
+
+/// Reads the value of the key.
+pub fn recorded(found: &KeyValue) -> Result<WorkerRange, Problem> {
+    let value = read(found)?;
+    let (first, last) = (field(found, &value, "first")?, field(found, &value, "last")?);
+    WorkerRange::new(first, last).map_err(|_| {
+        let key = &found.key;
+        Problem::Damaged(format!(
+            "the value of {key} has {first} to {last}, which is no range; correct it"
+        ))
+    })
+}
+
+/// Records a range, and lets the counter begin at its first worker id, in one transaction. It fails if a start has
+/// counted meanwhile; and a start fails that has not seen the range.
+pub fn record(
+    client: &mut Client,
+    range: WorkerRange,
+) -> Result<Result<(), RangeRefusal>, Problem> {
+    for _ in 0..READINGS {
+        let counter = Counter::open(client)?;
+        let checked = range.check_new(counter.range, counter.newest());
+        if counter.range.is_some() || checked.is_err() {
+            return Ok(checked);
+        }
+        let key = client.store().range();
+        let value =
+            json!({"version": VERSION, "first": range.first(), "last": range.last()}).to_string();
+        let mut compare = counter.is_unchanged();
+        compare.push(is_absent(&key));
+        let mut puts = counter.begin_at(range.first());
+        puts.push(put(&key, &value));
+        if client.transact(&compare, &puts, &[])?.succeeded {
+            return Ok(Ok(()));
+        }
+    }
+    Err(Problem::Contended)
+}

@@ -1,0 +1,141 @@
+//! The table `UIDRING_RANGE`, whose only row is the range of worker ids of a database.
+//!
+//! Starts obey it once the comment of `WORKER_NODE` names it. On MySQL an account without rights on a table cannot tell
+//! whether it exists, but whoever may insert into `WORKER_NODE` sees its comment. The statement that sets the comment
+//! waits for all starts that have read `WORKER_NODE`, on all nodes of a Galera cluster too, and later ones see it. So
+//! a look at the rows after it misses no start that did not know the range.
+
+use super::connection::Operation;
+use super::engine::Engine;
+use super::problem::{Problem, State};
+use super::row::{Row, only};
+use super::session::{Done, Session};
+use super::tables::{Table, UIDRING_RANGE, WORKER_NODE};
+use crate::sql::NEWEST_LEASE;
+use crate::{RangeRefusal, WorkerRange};
+
+const RANGE: &str = "SELECT FIRST_ID, LAST_ID FROM UIDRING_RANGE";
+
+/// Returns the range, in a transaction whose first statement has read `WORKER_NODE` and
+/// [`HAS_RANGE`](Session::HAS_RANGE), which is `has_range`.
+pub async fn recorded<S: Session>(
+    session: &mut S,
+    has_range: bool,
+) -> Done<S, Option<WorkerRange>> {
+    if !has_range {
+        return Ok(None);
+    }
+    match session.query(RANGE, &[]).await {
+        Err(problem) if problem.state() == Some(State::NoTable) => Err(Problem::Refused(
+            "its worker ids are of a range, as the comment of WORKER_NODE says, and the table UIDRING_RANGE is gone: \
+             restore it with the range that it had"
+                .into(),
+        )),
+        rows => read(&rows?),
+    }
+}
+
+fn read<F>(rows: &[Row]) -> Result<Option<WorkerRange>, Problem<F>> {
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (first, last) = (row.unsigned(0)?, row.unsigned(1)?);
+    WorkerRange::new(first, last).map(Some).map_err(|_| {
+        let problem = format!("UIDRING_RANGE has {first} to {last}, which is no range; correct it");
+        Problem::Refused(problem)
+    })
+}
+
+/// Returns the range, in a transaction of its own. Once there is one, it stays as it is.
+pub async fn look_for_range<S: Session>(session: &mut S) -> Done<S, Option<WorkerRange>> {
+    let look = format!("SELECT {}", S::HAS_RANGE);
+    let row = only(session.begin_with(&look, &[]).await?)?;
+    let range = recorded(session, row.int(0)? != 0).await?;
+    session.rollback().await?;
+    Ok(range)
+}
+
+/// Returns the range, if one was recorded.
+pub struct Recorded;
+
+impl<E: Engine> Operation<E> for Recorded {
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = Option<WorkerRange>;
+
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Option<WorkerRange>> {
+        look_for_range(session).await
+    }
+}
+
+/// Records a range.
+pub struct Record(pub WorkerRange);
+
+impl<E: Engine> Operation<E> for Record {
+    const TABLE: Table = UIDRING_RANGE;
+
+    type Done = Result<(), RangeRefusal>;
+
+    fn creates(&self) -> &[Table] {
+        &[WORKER_NODE]
+    }
+
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), RangeRefusal>> {
+        let range = self.0;
+        let found = look_for_range(session).await?;
+        if found.is_none() {
+            let newest = ends(session).await?.1.max(newest_lease(session).await?);
+            if let Err(refusal) = range.check_new(None, newest) {
+                return Ok(Err(refusal));
+            }
+        }
+        let found = match found {
+            None => self.insert(session).await?,
+            found => found,
+        };
+        if let Err(refusal) = range.check_new(found, None) {
+            return Ok(Err(refusal));
+        }
+        Ok(match ends(session).await? {
+            (Some(lowest), _) if lowest < range.first() => Err(RangeRefusal::Ignored(lowest)),
+            (_, Some(newest)) if newest > range.last() => Err(RangeRefusal::Ignored(newest)),
+            _ => Ok(()),
+        })
+    }
+}
+
+impl Record {
+    /// Records the range for starts to come, unless another one is there, which is returned. The same one may be that
+    /// of a recording which was cut off.
+    async fn insert<S: Session>(&self, session: &mut S) -> Done<S, Option<WorkerRange>> {
+        let Self(range) = *self;
+        let insert = "INSERT INTO UIDRING_RANGE (ONE, FIRST_ID, LAST_ID) VALUES (1, ?, ?)";
+        session.create_table(&UIDRING_RANGE).await?;
+        session.begin().await?;
+        let values = [range.first().into(), range.last().into()];
+        if session.insert_new(insert, "ONE", &values).await? {
+            session.commit().await?;
+        } else {
+            session.rollback().await?;
+            let found = read(&session.look(RANGE, &[]).await?)?;
+            if found != Some(range) {
+                return Ok(found);
+            }
+        }
+        session.mark_range(range).await?;
+        Ok(Some(range))
+    }
+}
+
+/// Returns the lowest and the greatest worker id of a start. The row that a range begins above is none.
+async fn ends<S: Session>(session: &mut S) -> Done<S, (Option<u64>, Option<u64>)> {
+    let ends = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE WHERE TYPE <> 0";
+    let row = only(session.look(ends, &[]).await?)?;
+    Ok((row.optional_unsigned(0)?, row.optional_unsigned(1)?))
+}
+
+/// Returns the greatest worker id of a lease. It is a start's, too, unless somebody has emptied `WORKER_NODE`.
+async fn newest_lease<S: Session>(session: &mut S) -> Done<S, Option<u64>> {
+    match session.look(NEWEST_LEASE, &[]).await {
+        Err(problem) if problem.state() == Some(State::NoTable) => Ok(None),
+        rows => only(rows?)?.optional_unsigned(0),
+    }
+}
