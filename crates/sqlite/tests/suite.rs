@@ -21,6 +21,7 @@ suite! {
     mod ordinal: OrdinalFile,
     worker_ids: "an ordinal has one worker id",
     prune: "an ordinal has one worker id",
+    ranges: "an ordinal has one worker id",
     segments: "it is for a worker id alone",
     server: "a file has no server",
     network: "a file has no server",

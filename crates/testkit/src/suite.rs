@@ -34,6 +34,7 @@
 //! suite! {
 //!     mod fixed: Fixed,
 //!     prune: "there is nothing to be pruned",
+//!     ranges: "none is recorded",
 //!     leases: "it has none",
 //!     rows: "it has none",
 //!     segments: "it has none",
@@ -64,6 +65,7 @@ pub mod leases;
 pub mod messages;
 pub mod outages;
 pub mod processes;
+pub mod ranges;
 pub mod segments;
 mod setting;
 mod store;
@@ -82,6 +84,7 @@ pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags
 /// |---|---|
 /// | `worker_ids` | [`Store::worker_ids`](crate::suite::Store::worker_ids) |
 /// | `prune` | [`Site::prune`](crate::suite::Site::prune) |
+/// | `ranges` | [`Site::record_range`](crate::suite::Site::record_range) |
 /// | `leases` | [`Store::lease`](crate::suite::Store::lease) |
 /// | `rows` | [`Site::rows`](crate::suite::Site::rows) |
 /// | `segments` | [`Store::segments`](crate::suite::Store::segments), [`Site::tags`](crate::suite::Site::tags) |
@@ -95,6 +98,7 @@ macro_rules! suite {
         mod $name:ident: $store:expr
         $(, worker_ids: $workers:literal)?
         $(, prune: $prune:literal)?
+        $(, ranges: $ranges:literal)?
         $(, leases: $leases:literal)?
         $(, rows: $rows:literal)?
         $(, segments: $segments:literal)?
@@ -117,6 +121,20 @@ macro_rules! suite {
                 );
                 $crate::properties!(worker_ids, [$($workers)? $($prune)?];
                     pruning_makes_none_available_again,
+                );
+            }
+
+            mod ranges {
+                $crate::properties!(ranges, [$($workers)? $($ranges)?];
+                    starts_begin_at_the_first_and_end_at_the_last,
+                    one_range_is_recorded_and_no_other,
+                    a_range_without_what_was_handed_out_is_refused,
+                    a_start_beside_the_recording_is_noticed,
+                );
+                $crate::properties!(ranges, [$($leases)? $($ranges)?];
+                    leases_are_of_the_range,
+                    two_stores_have_no_worker_id_in_common,
+                    a_range_that_the_layout_does_not_hold_is_used_up,
                 );
             }
 
@@ -207,6 +225,9 @@ macro_rules! suite {
                 $crate::properties!(processes, [$($leases)? $($clock)?];
                     a_wrong_clock_ends_nobodys_lease,
                 );
+                $crate::properties!(herds, [$($workers)? $($ranges)?];
+                    herds_of_several_processes_have_each_once,
+                );
             }
         }
     };
@@ -221,6 +242,13 @@ macro_rules! properties {
         fn $property() {
             let child = concat!(module_path!(), "::child");
             $crate::suite::processes::$property(super::STORE, child);
+        }
+    )*};
+    (herds, []; $($property:ident,)*) => {$(
+        #[test]
+        fn $property() {
+            let child = concat!(module_path!(), "::child");
+            $crate::suite::ranges::$property(super::STORE, child);
         }
     )*};
     ($of:ident, []; $($property:ident,)*) => {$(

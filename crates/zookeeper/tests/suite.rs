@@ -10,6 +10,7 @@ use store::Leaf;
 suite! {
     mod zookeeper: Leaf,
     prune: "a registry forgets no instance",
+    ranges: "ZooKeeper numbers the instances",
     rows: "a session holds them, which only its end takes away: crates/zookeeper/tests/it/registry.rs",
     segments: "Leaf has them in a database",
     herd: "a start waits for the session of whoever has its name",

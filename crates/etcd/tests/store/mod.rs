@@ -85,6 +85,12 @@ impl Site for Prefix {
         ids.prune(Duration::ZERO).expect("pruned");
     }
 
+    fn record_range(&self, first: u64, last: u64) -> Result<(), Error> {
+        ["workers", "leases"].into_iter().try_for_each(|kind| {
+            at(&self.address(0), kind)?.worker_ids().record_range(tables::range(first, last))
+        })
+    }
+
     fn rows(&self) -> &dyn Rows {
         self
     }

@@ -84,6 +84,12 @@ impl Site for Files {
         workers(self.path()).worker_nodes().prune(Duration::ZERO).expect("pruned");
     }
 
+    fn record_range(&self, first: u64, last: u64) -> Result<(), Error> {
+        [workers(self.path()), leases(self.path())]
+            .into_iter()
+            .try_for_each(|store| store.worker_nodes().record_range(tables::range(first, last)))
+    }
+
     fn rows(&self) -> &dyn Rows {
         self
     }

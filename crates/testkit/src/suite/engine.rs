@@ -89,6 +89,10 @@ impl<T: TestedEngine> Site for DatabaseSite<T> {
         self.store().worker_nodes().prune(Duration::ZERO).expect("pruned");
     }
 
+    fn record_range(&self, first: u64, last: u64) -> Result<(), Error> {
+        self.store().worker_nodes().record_range(tables::range(first, last))
+    }
+
     fn rows(&self) -> &dyn Rows {
         self
     }

@@ -184,7 +184,7 @@ pub fn assert_used_up(error: &Error) {
     assert!(is_typed, "neither Exhausted nor out of range: {}", chain(error));
 }
 
-fn kind(error: &Error) -> Option<StoreErrorKind> {
+pub fn kind(error: &Error) -> Option<StoreErrorKind> {
     match error {
         Error::Store(error) => Some(error.kind()),
         _ => None,

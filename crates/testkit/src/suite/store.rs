@@ -74,6 +74,16 @@ pub trait Site: Send + Sync {
         unreachable!("nothing is pruned")
     }
 
+    /// Records the range of worker ids, of starts and of leases.
+    ///
+    /// # Errors
+    ///
+    /// One of the kind [`Conflict`](uidring::StoreErrorKind::Conflict) if the store has recorded another range, or has
+    /// handed out other worker ids.
+    fn record_range(&self, first: u64, last: u64) -> Result<(), Error> {
+        unreachable!("no range is recorded, nor is {first} to {last}")
+    }
+
     /// What the store holds of leases.
     fn rows(&self) -> &dyn Rows {
         unreachable!("rows are not to be seen")

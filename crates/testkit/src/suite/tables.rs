@@ -3,7 +3,7 @@
 use uidring::segment::SegmentTag;
 use uidring::worker::Lease;
 use uidring::{Error, WorkerRequest};
-use uidring_store::{LeaseOptions, LeaseState, LeaseTable};
+use uidring_store::{LeaseOptions, LeaseState, LeaseTable, WorkerRange};
 
 use super::store::{Cause, Change, Row, Terms};
 
@@ -19,6 +19,11 @@ pub fn lease(
     terms: &Terms,
 ) -> Result<Lease, Error> {
     table.lease(request, &options(terms))
+}
+
+/// Returns the range of these worker ids.
+pub fn range(first: u64, last: u64) -> WorkerRange {
+    WorkerRange::new(first, last).expect("a range")
 }
 
 /// Returns a row of leases.

@@ -15,6 +15,7 @@ const WHOLE: OwnStore = OwnStore { without: None };
 suite! {
     mod whole: WHOLE,
     prune: "a counter has nothing to be pruned",
+    ranges: "its counter begins at 1",
     server: "a file has no server",
     network: "a file has no server",
 }
