@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use uidring_store::{LeaseOptions, WorkerNode};
+use uidring_store::{LeaseOptions, WorkerNode, WorkerRange};
 
 use self::leases::LeaseCommand;
 use crate::args::database::WorkerTableArgs;
@@ -28,6 +28,11 @@ pub enum WorkerCommand {
         /// Create the table of leases, too
         #[arg(long)]
         leases: bool,
+
+        /// Record the worker ids of this database, such as 100-199: starts and leases get no others from now on. Give
+        /// each of several databases a range of its own
+        #[arg(long, value_name = "FIRST-LAST")]
+        workers: Option<WorkerRange>,
     },
     /// List the starts, oldest first; with --zookeeper the instances, by number
     List {
@@ -88,22 +93,7 @@ fn flags(command: &WorkerCommand) -> String {
 
 fn done(command: &WorkerCommand) -> Result<(), Failure> {
     match command {
-        WorkerCommand::Init { table, leases: true } => {
-            let leases = stores::open(&table.database)?.lease_table(LeaseOptions::default())?;
-            let verb = if leases.list().is_ok() { "found" } else { "created" };
-            leases.create()?;
-            let place = table.database.place()?;
-            report::note(format_args!(
-                "{verb} the tables WORKER_NODE and UIDRING_LEASE in {place}"
-            ));
-        }
-        WorkerCommand::Init { table, leases: false } => {
-            let nodes = stores::worker_table(table)?;
-            let verb = if nodes.usage().is_ok() { "found" } else { "created" };
-            nodes.create()?;
-            let place = table.database.place()?;
-            report::note(format_args!("{verb} the table WORKER_NODE in {place}"));
-        }
+        WorkerCommand::Init { table, leases, workers } => init(table, *leases, *workers)?,
         WorkerCommand::List { table, registry, json } if registry.zookeeper.is_some() => {
             table.refuse_server_flags()?;
             stores::list_instances(registry, *json)?;
@@ -117,8 +107,12 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
                     format!("{}:{}", visible(&row.host_name), visible(&row.port))
                 }),
             ];
-            let rows = stores::worker_table(table)?.list()?;
-            table::print(&rows, *json, row_as_json, &columns)?;
+            let nodes = stores::worker_table(table)?;
+            table::print(&nodes.list()?, *json, row_as_json, &columns)?;
+            if let Some(range) = nodes.range()? {
+                let left = range.left_after(nodes.usage()?.newest);
+                report::note(format_args!("worker ids {range}, of which starts have left {left}"));
+            }
         }
         WorkerCommand::Assign { table, layout } => {
             let layout = layout.resolve(Preset::Uid)?;
@@ -141,6 +135,36 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
             }
         }
         WorkerCommand::Lease(command) => leases::run(command)?,
+    }
+    Ok(())
+}
+
+fn init(
+    table: &WorkerTableArgs,
+    leases: bool,
+    workers: Option<WorkerRange>,
+) -> Result<(), Failure> {
+    let nodes = stores::worker_table(table)?;
+    let (is_there, tables) = match leases {
+        true => {
+            let leases = stores::open(&table.database)?.lease_table(LeaseOptions::default())?;
+            let is_there = leases.list().is_ok();
+            leases.create()?;
+            (is_there, "tables WORKER_NODE and UIDRING_LEASE")
+        }
+        false => {
+            let is_there = nodes.usage().is_ok();
+            nodes.create()?;
+            (is_there, "table WORKER_NODE")
+        }
+    };
+    let verb = if is_there { "found" } else { "created" };
+    report::note(format_args!("{verb} the {tables} in {}", table.database.place()?));
+    if let Some(range) = workers {
+        nodes.record_range(range)?;
+    }
+    if let Some(range) = nodes.range()? {
+        report::note(format_args!("starts and leases have the worker ids {range}"));
     }
     Ok(())
 }
