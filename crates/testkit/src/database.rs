@@ -30,6 +30,9 @@ pub trait Databases: Kind {
     /// Returns the URL of an account that may do what a block of the docs grants, and no more.
     fn grant(database: &Database<Self>, page: &str, beginning: &str) -> String;
 
+    /// Grants that account more.
+    fn grant_also(database: &Database<Self>, page: &str, beginning: &str);
+
     /// Starts a server with more settings.
     fn start_with(settings: &[&str]) -> Arc<Server<Self>>;
 

@@ -6,6 +6,7 @@
 
 pub mod conditions;
 pub mod leases;
+pub mod ranges;
 pub mod restores;
 pub mod segments;
 pub mod tags;
@@ -51,6 +52,8 @@ pub trait TestedEngine: 'static {
     const TABLES: [&'static str; 3];
     /// The page and the first words of the statements that grant the rights on each of these tables.
     const GRANTS: [(&'static str, &'static str); 3];
+    /// The same of the right that a range needs besides.
+    const GRANT_RANGE: (&'static str, &'static str);
     /// The same of the statement that lets worker ids begin above 5,000.
     const BEGIN_ABOVE: (&'static str, &'static str);
     /// The schema of the tables, in a query.
@@ -265,6 +268,15 @@ macro_rules! server_tests {
                 a_table_that_cannot_hold_the_horizon_is_refused,
                 the_lack_of_the_tables_names_the_command_or_is_made_good,
                 a_counter_that_went_backwards_is_refused,
+            }
+            ranges {
+                the_rights_of_the_docs_are_enough,
+                the_right_to_record_one_is_named,
+                it_begins_at_the_first_after_a_restart,
+                without_its_table_nothing_is_handed_out,
+                who_ignores_it_is_noticed,
+                worker_ids_outside_are_not_reused,
+                recording_waits_for_starts_under_way,
             }
             segments {
                 a_missing_table_is_made_only_when_asked,

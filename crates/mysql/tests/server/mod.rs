@@ -47,6 +47,8 @@ impl TestedEngine for MariaDbServers {
         ("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE"),
         ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc"),
     ];
+    const GRANT_RANGE: (&'static str, &'static str) =
+        ("mysql.md", "GRANT SELECT ON ids.UIDRING_RANGE");
     const BEGIN_ABOVE: (&'static str, &'static str) = ("leases.md", "INSERT INTO WORKER_NODE (ID,");
     const SCHEMA: &'static str = "DATABASE()";
     const COMMIT: &'static str = "COMMIT";

@@ -38,6 +38,8 @@ impl TestedEngine for PostgresServers {
         ("postgresql.md", "GRANT SELECT, INSERT, UPDATE ON uidring_lease"),
         ("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc"),
     ];
+    const GRANT_RANGE: (&'static str, &'static str) =
+        ("postgresql.md", "GRANT SELECT ON uidring_range");
     const BEGIN_ABOVE: (&'static str, &'static str) =
         ("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id");
     const SCHEMA: &'static str = "'public'";

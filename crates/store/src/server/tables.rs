@@ -69,8 +69,8 @@ pub const UIDRING_RANGE: Table = Table {
     origin: "this program's",
     command: "uidring worker init --workers FIRST-LAST",
     or: "",
-    rights: "to record a range it needs CREATE, ALTER, SELECT, INSERT and DELETE on the database, or to be the \
-             owner of WORKER_NODE",
+    rights: "to record a range it needs CREATE, ALTER, SELECT and INSERT on the database, or to be the owner of \
+             WORKER_NODE",
 };
 
 /// The comment of `WORKER_NODE` where there is a range.

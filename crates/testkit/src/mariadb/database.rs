@@ -47,13 +47,18 @@ impl Databases for Settings {
 
     /// Takes all other rights from the database's user.
     fn grant(database: &Database, page: &str, beginning: &str) -> String {
-        let (name, grantee) = (database.name(), format!("{}@'%'", database.user()));
+        let grantee = format!("{}@'%'", database.user());
         database.server().execute(&format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM {grantee}"));
+        Self::grant_also(database, page, beginning);
+        database.url()
+    }
+
+    fn grant_also(database: &Database, page: &str, beginning: &str) {
+        let (name, grantee) = (database.name(), format!("{}@'%'", database.user()));
         for grant in docs::block(page, beginning).split_terminator(";\n") {
             let grant = grant.replace("ids.", &format!("{name}."));
             database.server().execute(&grant.replace("'uidring'@'%'", &grantee));
         }
-        database.url()
     }
 
     fn start_with(settings: &[&str]) -> Arc<MariaDb> {

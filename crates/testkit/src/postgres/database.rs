@@ -51,12 +51,17 @@ impl Databases for Settings {
 
     /// For another user.
     fn grant(database: &Database, page: &str, beginning: &str) -> String {
-        let user = format!("{}_limited", database.user());
+        let user = limited(database);
         let create = format!("CREATE ROLE {user} LOGIN PASSWORD '{}'", database.password());
         database.server().execute(&create);
+        Self::grant_also(database, page, beginning);
+        database.url_of(&user, &database.server().address().to_string())
+    }
+
+    fn grant_also(database: &Database, page: &str, beginning: &str) {
+        let user = limited(database);
         let grants = docs::block(page, beginning).replace("TO uidring", &format!("TO {user}"));
         database.administer(&grants);
-        database.url_of(&user, &database.server().address().to_string())
     }
 
     fn start_with(settings: &[&str]) -> Arc<Postgres> {
@@ -74,6 +79,11 @@ impl Databases for Settings {
     fn statements(server: &Postgres) -> String {
         server.log()
     }
+}
+
+/// The user with no other rights.
+fn limited(database: &Database) -> String {
+    format!("{}_limited", database.user())
 }
 
 impl Database {

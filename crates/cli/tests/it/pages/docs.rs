@@ -29,6 +29,8 @@ const STATEMENTS: &[(&str, &str, &str)] = &[
     ),
     ("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc", "postgres/tests/server/mod.rs"),
     ("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id", "postgres/tests/server/mod.rs"),
+    ("postgresql.md", "GRANT SELECT ON uidring_range", "postgres/tests/server/mod.rs"),
+    ("mysql.md", "GRANT SELECT ON ids.UIDRING_RANGE", "mysql/tests/server/mod.rs"),
     ("leases.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_tables.rs"),
     ("leases.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/server/mod.rs"),
 ];
