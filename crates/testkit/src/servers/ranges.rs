@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use uidring::{Error, Layout};
+use uidring::Layout;
 use uidring_store::server::ServerWorkerNodes;
 use uidring_store::{AnyStore, LeaseTable, TableError, WorkerTable};
 
 use super::leases::{layout, options};
-use super::{DatabaseOf, TestedEngine, grant, shared, store, store_at, through, told, until};
+use super::{
+    DatabaseOf, StoreOf, TestedEngine, grant, shared, store, store_at, through, told, until,
+};
 use crate::database::Databases;
 use crate::proxy::{Proxy, Verdict};
 use crate::suite::tables::range;
@@ -126,44 +128,51 @@ pub fn worker_ids_outside_are_not_reused<T: TestedEngine>() {
 
 /// A start that has not seen the range is paused before it inserts its row, and before it commits.
 pub fn recording_waits_for_starts_under_way<T: TestedEngine>() {
+    let assign = |store: &StoreOf<T>| store.worker_nodes().assign(&layout()).expect("assigned");
+    let lease = |store: &StoreOf<T>| {
+        let lease = store.leases().lease(&request(layout()), &options(5_000)).expect("free");
+        lease.worker_id()
+    };
     for at in ["INSERT INTO WORKER_NODE", T::COMMIT] {
-        let database = shared::<T>();
-        nodes::<T>(&database).create().expect("created");
-        let [reached, goes_on] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let proxy = Proxy::with(database.server().port(), {
-            let (reached, goes_on) = (Arc::clone(&reached), Arc::clone(&goes_on));
-            move |chunk| {
-                if chunk.asks(at) {
-                    reached.store(true, Ordering::SeqCst);
-                    while !goes_on.load(Ordering::SeqCst) {
-                        thread::sleep(Duration::from_millis(1));
-                    }
-                }
-                Verdict::Forward
-            }
-        });
-        let paused = through::<T>(&database, &proxy).deadline(Duration::from_secs(30));
-        let (id, recorded) = thread::scope(|scope| {
-            let start = scope.spawn(|| paused.worker_nodes().assign(&LAYOUT));
-            until("the pause", || reached.load(Ordering::SeqCst));
-            let record = scope.spawn(|| nodes::<T>(&database).record_range(range(100, 199)));
-            thread::sleep(Duration::from_millis(500));
-            assert!(!record.is_finished(), "{at}: it waits for the start");
-            goes_on.store(true, Ordering::SeqCst);
-            let id = start.join().expect("no panic").expect("assigned");
-            (id, record.join().expect("no panic"))
-        });
-        assert_eq!(recorded.is_ok(), range(100, 199).contains(id), "{at}: {id}, {recorded:?}");
-        if let Err(error) = &recorded {
-            assert_is_ignored(error, id);
-        }
-        assert_eq!(nodes::<T>(&database).assign(&LAYOUT).expect("assigned"), id.max(99) + 1);
+        recording_waits::<T>(at, assign);
+        recording_waits::<T>(at, lease);
     }
 }
 
-#[track_caller]
-fn assert_is_ignored(error: &Error, id: u64) {
-    let is_ignored = matches!(error.store(), Some(TableError::RangeIgnored { worker_id, .. })
-        if *worker_id == id);
-    assert!(is_ignored, "{}", chain(error));
+fn recording_waits<T: TestedEngine>(at: &'static str, start: impl Fn(&StoreOf<T>) -> u64 + Sync) {
+    let (database, range) = (shared::<T>(), range(8, 12));
+    store::<T>(&database).leases().create().expect("created");
+    let [reached, goes_on] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let proxy = Proxy::with(database.server().port(), {
+        let (reached, goes_on) = (Arc::clone(&reached), Arc::clone(&goes_on));
+        move |chunk| {
+            if chunk.asks(at) {
+                reached.store(true, Ordering::SeqCst);
+                while !goes_on.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Verdict::Forward
+        }
+    });
+    let paused = through::<T>(&database, &proxy).deadline(Duration::from_secs(30));
+    let (id, recorded) = thread::scope(|scope| {
+        let start = scope.spawn(|| start(&paused));
+        until("the pause", || reached.load(Ordering::SeqCst));
+        let record = scope.spawn(|| nodes::<T>(&database).record_range(range));
+        thread::sleep(Duration::from_millis(500));
+        let has_waited = !record.is_finished();
+        goes_on.store(true, Ordering::SeqCst);
+        let id = start.join().expect("no panic");
+        let recorded = record.join().expect("no panic");
+        assert!(has_waited, "{at}: {id}, {recorded:?}");
+        (id, recorded)
+    });
+    assert_eq!(recorded.is_ok(), range.contains(id), "{at}: {id}, {recorded:?}");
+    if let Err(error) = recorded {
+        let is_ignored = matches!(error.store(), Some(TableError::RangeIgnored { worker_id, .. })
+            if *worker_id == id);
+        assert!(is_ignored, "{}", chain(&error));
+    }
+    assert_eq!(nodes::<T>(&database).assign(&LAYOUT).expect("assigned"), id.max(7) + 1);
 }
