@@ -5,14 +5,14 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring::{Bits, Layout, StoreErrorKind, Tick};
 use uidring_mysql::{MySqlError, MySqlStore};
-use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerRange, WorkerTable};
 use uidring_testkit::chain;
 use uidring_testkit::log::Log;
 use uidring_testkit::mariadb::{Database, Galera};
@@ -134,6 +134,40 @@ fn nothing_comes_twice_while_nodes_come_and_go() {
         let last = taken.numbers("segment ids").iter().map(|(id, _)| *id).max();
         assert!(last < u64::try_from(max_id).ok(), "{last:?} {max_id}");
         storm::assert_within_horizons(&store.leases(), &taken.last_ticks(layout()));
+    }
+}
+
+/// No lock of one node's holds on another: what a start has not seen of the range, its recording sees of the start.
+#[test]
+fn a_start_on_another_node_beside_the_recording_is_noticed() {
+    let _alone = alone();
+    let (cluster, _first) = start();
+    let range: WorkerRange = "100-199".parse().expect("a range");
+    for round in 0..8 {
+        let database = cluster.node(0).database();
+        let nodes = |node| {
+            let store = store(&cluster, &database, node).deadline(Duration::from_secs(60));
+            store.worker_nodes()
+        };
+        nodes(0).create().expect("made");
+        let together = Barrier::new(5);
+        let (recorded, ids) = thread::scope(|scope| {
+            let starts = [1, 1, 2, 2].map(|node| {
+                let (nodes, together) = (&nodes, &together);
+                scope.spawn(move || {
+                    together.wait();
+                    thread::sleep(Duration::from_millis(2 * round));
+                    let id = nodes(node).assign(&layout());
+                    id.unwrap_or_else(|error| panic!("{}", chain(&error)))
+                })
+            });
+            together.wait();
+            let recorded = nodes(0).record_range(range);
+            (recorded, starts.map(|start| start.join().expect("no panic")))
+        });
+        let is_inside = ids.iter().all(|id| range.contains(*id));
+        assert_eq!(recorded.is_ok(), is_inside, "{ids:?}, {recorded:?}");
+        assert_eq!(HashSet::from(ids).len(), ids.len(), "{ids:?}");
     }
 }
 
