@@ -40,6 +40,8 @@ mod pages;
 mod parse;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(all(feature = "etcd", feature = "mysql"))]
+mod ranges;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod read_rights;
 #[cfg(feature = "mysql")]
