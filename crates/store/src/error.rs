@@ -6,6 +6,7 @@ use std::time::Duration;
 use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
+use crate::fitting::{outside, reuse};
 use crate::{Fitting, WorkerRange};
 
 /// Why an operation on a table of worker ids, leases or segments failed, in any store.
@@ -96,7 +97,7 @@ pub enum TableError {
     /// All worker ids that the layout has are held by others, or were used up by starts.
     #[error(
         "{place}: no worker id is free: {}{}",
-        who_has_them(Fitting::of(*max, *range), *leased, *held, *ends_in),
+        Fitting::of(*max, *range).who_has_them(*leased, *held, *ends_in),
         flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
     )]
     NoFreeWorkerId {
@@ -352,74 +353,6 @@ impl TableError {
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
         }
     }
-}
-
-/// How worker ids that starts used up come back.
-fn reuse(worker_ids: &str) -> String {
-    format!(
-        "where those starts have ended, allow leases of their worker ids with `uidring worker reuse {worker_ids} \
-         --used-until TIME` and the flags of this database and layout"
-    )
-}
-
-/// Why a worker id outside the store's range is not handed out, and what helps.
-fn outside(next: u64, range: WorkerRange) -> String {
-    match next > range.last() {
-        true => format!(
-            "each start has used up a worker id, and the next, {next}, is over the last of this store, whose worker ids \
-             are {range}; start with --worker lease, and if none is free, {}; or use a new database with another range",
-            reuse("FIRST LAST")
-        ),
-        false => format!(
-            "the next worker id would be {next}, and those of this store are {range}: the counter went backwards; use \
-             a new database with another range, or set the counter above all worker ids that were handed out"
-        ),
-    }
-}
-
-/// Who has the worker ids, and what helps against that.
-fn who_has_them(fitting: Fitting, leased: u64, held: u64, ends_in: Option<Duration>) -> String {
-    let all = fitting.count_from(0);
-    let (whose, more) = match fitting.range() {
-        None => ("layout's", "use another database for a layout with more worker bits"),
-        Some(_) => ("store's", "use another database with another range"),
-    };
-    let used_up = all.saturating_sub(leased);
-    let mut who = Vec::new();
-    let mut help = Vec::new();
-    let counted = |count: u64, [one, more]: [&str; 2]| match (all, count) {
-        (1, _) => format!("the {whose} only one {one}"),
-        (_, 1) => format!("1 {one}"),
-        _ => format!("{count} {more}"),
-    };
-    if held > 0 {
-        let first = match ends_in {
-            None => String::new(),
-            Some(time) if held == 1 => format!(", for {time:?} more"),
-            Some(time) => format!(", the first for {time:?} more"),
-        };
-        who.push(format!("{} held{first}", counted(held, ["is", "are"])));
-        help.push(
-            "wait, or end the lease of a dead holder with `uidring worker fence ID` and the flags of this \
-             database"
-                .into(),
-        );
-    }
-    if used_up > 0 {
-        let used_up = counted(used_up, ["was", "were"]);
-        who.push(format!("{used_up} used up by starts without a lease"));
-        // Not those between them that are leased.
-        help.push(match leased {
-            0 => reuse(&format!("{} {}", fitting.first(), fitting.last())),
-            _ => reuse("FIRST LAST"),
-        });
-    }
-    help.push(more.into());
-    if who.is_empty() {
-        who.push("none can be leased".into());
-    }
-    let of = if all == 1 { "".into() } else { format!("of {fitting}, ") };
-    format!("{of}{}; {}", who.join(", and "), help.join("; or "))
 }
 
 impl From<TableError> for Error {

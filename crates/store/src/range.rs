@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use uidring::{Error, Layout};
+use uidring::Error;
 
-use crate::TableError;
+use crate::{Fitting, TableError};
 
 /// The worker ids that a store hands out, so that several stores have none in common. It reads and displays as
 /// `100-199`.
@@ -48,7 +48,7 @@ impl WorkerRange {
 
     /// How many it has above the greatest worker id so far.
     pub fn left_after(self, newest: Option<u64>) -> u64 {
-        Fitting::of(Self::MAX, Some(self)).count_from(newest.map_or(0, |newest| newest + 1))
+        Fitting::of(Self::MAX, Some(self)).left_after(newest)
     }
 
     /// Refuses to be recorded in a store that has recorded another range, or has handed out worker ids up to `newest`.
@@ -110,75 +110,6 @@ impl RangeRefusal {
     }
 }
 
-/// The worker ids that a start can have: those of the layout that are in the store's range.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Fitting {
-    max: u64,
-    range: Option<WorkerRange>,
-}
-
-impl Fitting {
-    /// Those of this layout and range.
-    pub fn new(layout: &Layout, range: Option<WorkerRange>) -> Self {
-        Self::of(layout.max_worker_id(), range)
-    }
-
-    /// Those up to this one, in this range.
-    pub fn of(max: u64, range: Option<WorkerRange>) -> Self {
-        Self { max, range }
-    }
-
-    /// The range of the store.
-    pub fn range(self) -> Option<WorkerRange> {
-        self.range
-    }
-
-    /// Whether this worker id is one of them.
-    pub fn has(self, worker_id: u64) -> bool {
-        worker_id <= self.max && self.range.is_none_or(|range| range.contains(worker_id))
-    }
-
-    /// The lowest; the layout may not have it.
-    pub fn first(self) -> u64 {
-        self.range.map_or(1, WorkerRange::first)
-    }
-
-    /// The greatest.
-    pub fn last(self) -> u64 {
-        self.range.map_or(self.max, |range| range.last().min(self.max))
-    }
-
-    /// How many they are, from this one on.
-    pub fn count_from(self, worker_id: u64) -> u64 {
-        (self.last() + 1).saturating_sub(worker_id.max(self.first()))
-    }
-
-    /// Returns the error of a start whose worker id would be this, which is none of them.
-    pub fn error(self, place: String, next: u64) -> Error {
-        Error::from(match self.range {
-            Some(range) if next <= self.max => TableError::OutsideRange { place, next, range },
-            _ => TableError::WorkerIdsUsedUp { place, next, max: self.max },
-        })
-    }
-}
-
-/// "of the layout's 1023 worker ids", or "of the 100 worker ids 100-199".
-impl fmt::Display for Fitting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.range {
-            None => write!(f, "the layout's {} worker ids", self.max),
-            Some(_) => write!(
-                f,
-                "the {} worker ids {}-{} of this store",
-                self.count_from(0),
-                self.first(),
-                self.last()
-            ),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,24 +140,5 @@ mod tests {
         let low = range("1-5");
         assert_eq!(low.check_new(None, Some(5)), Ok(()));
         assert_eq!(low.check_new(None, Some(6)), Err(RangeRefusal::Used(6)));
-    }
-
-    #[test]
-    fn what_fits_is_in_the_layout_and_in_the_range() {
-        let layout = Layout::SNOWFLAKE;
-        let all = Fitting::new(&layout, None);
-        assert!(all.has(1) && all.has(1_023) && !all.has(1_024));
-        assert_eq!(
-            (all.count_from(0), all.count_from(1_023), all.count_from(1_024)),
-            (1_023, 1, 0)
-        );
-        let some = Fitting::new(&layout, Some(range("1000-2000")));
-        assert!(!some.has(999) && some.has(1_000) && some.has(1_023) && !some.has(1_024));
-        assert_eq!((some.count_from(0), some.count_from(1_020)), (24, 4));
-        let error = some.error("p".into(), 1_024);
-        assert!(matches!(error.store(), Some(TableError::WorkerIdsUsedUp { max: 1_023, .. })));
-        let error = some.error("p".into(), 1);
-        assert!(matches!(error.store(), Some(TableError::OutsideRange { next: 1, .. })));
-        assert_eq!(Fitting::new(&layout, Some(range("2000-3000"))).count_from(0), 0);
     }
 }

@@ -69,7 +69,7 @@ impl WorkerUsage {
 
     /// Returns how many worker ids layout and store have above the greatest so far.
     pub fn left(&self, layout: &Layout) -> u64 {
-        Fitting::new(layout, self.range).count_from(self.newest.map_or(0, |newest| newest + 1))
+        Fitting::new(layout, self.range).left_after(self.newest)
     }
 
     /// Returns when the worker ids run out at this rate: now if none are left, `None` if there is no
@@ -104,8 +104,8 @@ pub fn announce_end(
     usage: impl FnOnce() -> Result<WorkerUsage, Error>,
 ) {
     let fitting = Fitting::new(layout, range);
-    let left = fitting.count_from(worker_id + 1);
-    if left.saturating_mul(10) >= fitting.count_from(0) {
+    let left = fitting.left_after(Some(worker_id));
+    if left.saturating_mul(10) >= fitting.count() {
         return;
     }
     // The start has what it needs: that nobody knows the day is no error.

@@ -223,7 +223,7 @@ impl Denial {
             }
             Self::Short(Shortage { leased, held, ends_in, flaw, range, .. }) => {
                 let fitting = Fitting::new(layout, range);
-                if fitting.count_from(0) == 0 {
+                if fitting.count() == 0 {
                     return fitting.error(place, fitting.first());
                 }
                 let (max, ends_in) = (layout.max_worker_id(), ends_in.map(Duration::from_millis));

@@ -1,0 +1,191 @@
+//! The worker ids that a start can have, and why there is none left.
+
+use std::fmt;
+use std::time::Duration;
+
+use uidring::{Error, Layout};
+
+use crate::{TableError, WorkerRange};
+
+/// The worker ids that a start can have: those of the layout that are in the store's range.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Fitting {
+    max: u64,
+    range: Option<WorkerRange>,
+}
+
+impl Fitting {
+    /// Those of this layout and range.
+    pub fn new(layout: &Layout, range: Option<WorkerRange>) -> Self {
+        Self::of(layout.max_worker_id(), range)
+    }
+
+    /// Those up to this one, in this range.
+    pub fn of(max: u64, range: Option<WorkerRange>) -> Self {
+        Self { max, range }
+    }
+
+    /// The range of the store.
+    pub fn range(self) -> Option<WorkerRange> {
+        self.range
+    }
+
+    /// Whether this worker id is one of them.
+    pub fn has(self, worker_id: u64) -> bool {
+        worker_id <= self.max && self.range.is_none_or(|range| range.contains(worker_id))
+    }
+
+    /// The lowest; the layout may not have it.
+    pub fn first(self) -> u64 {
+        self.range.map_or(1, WorkerRange::first)
+    }
+
+    /// The greatest.
+    pub fn last(self) -> u64 {
+        self.range.map_or(self.max, |range| range.last().min(self.max))
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u64 {
+        self.left_after(None)
+    }
+
+    /// How many there are above the greatest worker id so far.
+    pub fn left_after(self, newest: Option<u64>) -> u64 {
+        let next = newest.map_or(0, |newest| newest.saturating_add(1));
+        (self.last() + 1).saturating_sub(next.max(self.first()))
+    }
+
+    /// Returns the error of a start whose worker id would be this, which is none of them.
+    pub fn error(self, place: String, next: u64) -> Error {
+        Error::from(match self.range {
+            Some(range) if next <= self.max => TableError::OutsideRange { place, next, range },
+            _ => TableError::WorkerIdsUsedUp { place, next, max: self.max },
+        })
+    }
+
+    /// Who has them, and what helps against that.
+    pub(crate) fn who_has_them(self, leased: u64, held: u64, ends_in: Option<Duration>) -> String {
+        let all = self.count();
+        let (whose, more) = match self.range {
+            None => ("layout's", "use another database for a layout with more worker bits"),
+            Some(_) => ("store's", "use another database with another range"),
+        };
+        let used_up = all.saturating_sub(leased);
+        let mut who = Vec::new();
+        let mut help = Vec::new();
+        let counted = |count: u64, [one, more]: [&str; 2]| match (all, count) {
+            (1, _) => format!("the {whose} only one {one}"),
+            (_, 1) => format!("1 {one}"),
+            _ => format!("{count} {more}"),
+        };
+        if held > 0 {
+            let first = match ends_in {
+                None => String::new(),
+                Some(time) if held == 1 => format!(", for {time:?} more"),
+                Some(time) => format!(", the first for {time:?} more"),
+            };
+            who.push(format!("{} held{first}", counted(held, ["is", "are"])));
+            help.push(
+                "wait, or end the lease of a dead holder with `uidring worker fence ID` and the flags of this \
+                 database"
+                    .into(),
+            );
+        }
+        if used_up > 0 {
+            let used_up = counted(used_up, ["was", "were"]);
+            who.push(format!("{used_up} used up by starts without a lease"));
+            // Not those between them that are leased.
+            help.push(match leased {
+                0 => reuse(&format!("{} {}", self.first(), self.last())),
+                _ => reuse("FIRST LAST"),
+            });
+        }
+        help.push(more.into());
+        if who.is_empty() {
+            who.push("none can be leased".into());
+        }
+        let of = if all == 1 { "".into() } else { format!("of {self}, ") };
+        format!("{of}{}; {}", who.join(", and "), help.join("; or "))
+    }
+}
+
+/// As in "of the layout's 1023 worker ids", or "of the 100 worker ids 100-199 of this store".
+impl fmt::Display for Fitting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.range {
+            None => write!(f, "the layout's {} worker ids", self.max),
+            Some(_) => write!(
+                f,
+                "the {} worker ids {}-{} of this store",
+                self.count(),
+                self.first(),
+                self.last()
+            ),
+        }
+    }
+}
+
+/// How worker ids that starts used up come back.
+pub fn reuse(worker_ids: &str) -> String {
+    format!(
+        "where those starts have ended, allow leases of their worker ids with `uidring worker reuse {worker_ids} \
+         --used-until TIME` and the flags of this database and layout"
+    )
+}
+
+/// Why a worker id outside the store's range is not handed out, and what helps.
+pub fn outside(next: u64, range: WorkerRange) -> String {
+    match next > range.last() {
+        true => format!(
+            "each start has used up a worker id, and the next, {next}, is over the last of this store, whose worker ids \
+             are {range}; start with --worker lease, and if none is free, {}; or use a new database with another range",
+            reuse("FIRST LAST")
+        ),
+        false => format!(
+            "the next worker id would be {next}, and those of this store are {range}: the counter went backwards; set it \
+             above all worker ids that were handed out, or use a new database with another range"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(text: &str) -> WorkerRange {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn what_fits_is_in_the_layout_and_in_the_range() {
+        let layout = Layout::SNOWFLAKE;
+        let all = Fitting::new(&layout, None);
+        assert!(all.has(1) && all.has(1_023) && !all.has(1_024));
+        let left = [None, Some(1_022), Some(1_023), Some(u64::MAX)].map(|id| all.left_after(id));
+        assert_eq!((all.count(), left), (1_023, [1_023, 1, 0, 0]));
+        let some = Fitting::new(&layout, Some(range("1000-2000")));
+        assert!(!some.has(999) && some.has(1_000) && some.has(1_023) && !some.has(1_024));
+        assert_eq!((some.count(), some.left_after(Some(1_019))), (24, 4));
+        assert_eq!(Fitting::new(&layout, Some(range("2000-3000"))).count(), 0);
+    }
+
+    #[test]
+    fn the_error_says_whether_layout_or_range_has_no_more() {
+        let some = Fitting::new(&Layout::SNOWFLAKE, Some(range("1000-1010")));
+        for (next, words) in [
+            (1_024, "over the layout's greatest, 1023"),
+            (1_011, "over the last of this store, whose worker ids are 1000-1010"),
+            (999, "the counter went backwards"),
+        ] {
+            let text = some.error("p".into(), next).to_string();
+            assert!(text.contains(words) && text.contains(&next.to_string()), "{text}");
+        }
+        let text = some.who_has_them(4, 3, Some(Duration::from_secs(5)));
+        for words in ["of the 11 worker ids 1000-1010", "3 are held", "7 were used up"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(some.who_has_them(0, 0, None).contains("reuse 1000 1010 "));
+    }
+}
