@@ -147,11 +147,13 @@ fn starts(usage: &WorkerUsage, layout: &Layout) -> String {
 
 fn worker_ids_end(usage: &WorkerUsage, layout: &Layout, now: Timestamp) -> String {
     match (usage.per_day, usage.runs_out(layout)) {
-        _ if usage.left(layout) == 0 => {
-            "now: lease those of starts that have ended (`uidring worker reuse`), or use a layout with \
-             more worker bits"
-                .into()
-        }
+        _ if usage.left(layout) == 0 => format!(
+            "now: lease those of starts that have ended (`uidring worker reuse`), or use {}",
+            match usage.range {
+                None => "a layout with more worker bits",
+                Some(_) => "another database with another range",
+            }
+        ),
         (None, _) => {
             "too early to tell: it takes one start at least an hour ago, and another since".into()
         }

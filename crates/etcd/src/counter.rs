@@ -15,7 +15,6 @@ use crate::key_value::{
 };
 use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
-use crate::range::recorded;
 
 /// No base and no worker id is greater, so that their sums fit.
 const MAX: i64 = i64::MAX / 2;
@@ -220,6 +219,18 @@ pub fn create(rows: &[Rows]) -> (Vec<Value>, Vec<Value>) {
 fn layout(found: &KeyValue) -> Result<String, Problem> {
     let damaged = || Problem::Damaged(format!("the value of {} has no layout", found.key));
     read(found)?["layout"].as_str().map(str::to_owned).ok_or_else(damaged)
+}
+
+/// The range in the value of its key.
+fn recorded(found: &KeyValue) -> Result<WorkerRange, Problem> {
+    let value = read(found)?;
+    let (first, last) = (field(found, &value, "first")?, field(found, &value, "last")?);
+    WorkerRange::new(first, last).map_err(|_| {
+        let key = &found.key;
+        Problem::Damaged(format!(
+            "the value of {key} has {first} to {last}, which is no range; correct it"
+        ))
+    })
 }
 
 /// A worker id that is not new.

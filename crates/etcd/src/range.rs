@@ -5,24 +5,12 @@ use uidring_store::{RangeRefusal, WorkerRange};
 
 use crate::client::Client;
 use crate::counter::Counter;
-use crate::key_value::{KeyValue, is_absent, put};
-use crate::node::{VERSION, field, read};
+use crate::key_value::{is_absent, put};
+use crate::node::VERSION;
 use crate::problem::Problem;
 
 /// How often others may change the counter meanwhile.
 const READINGS: usize = 64;
-
-/// Reads the value of the key.
-pub fn recorded(found: &KeyValue) -> Result<WorkerRange, Problem> {
-    let value = read(found)?;
-    let (first, last) = (field(found, &value, "first")?, field(found, &value, "last")?);
-    WorkerRange::new(first, last).map_err(|_| {
-        let key = &found.key;
-        Problem::Damaged(format!(
-            "the value of {key} has {first} to {last}, which is no range; correct it"
-        ))
-    })
-}
 
 /// Records a range, and lets the counter begin at its first worker id, in one transaction. It fails if a start has
 /// counted meanwhile; and a start fails that has not seen the range.

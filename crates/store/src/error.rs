@@ -6,8 +6,8 @@ use std::time::Duration;
 use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
-use crate::fitting::{outside, reuse};
-use crate::{Fitting, WorkerRange};
+use crate::fitting::{Fitting, outside, reuse};
+use crate::range::{RangeRefusal, WorkerRange};
 
 /// Why an operation on a table of worker ids, leases or segments failed, in any store.
 ///
@@ -86,13 +86,6 @@ pub enum TableError {
         /// A worker id of a start.
         worker_id: u64,
     },
-
-    /// What was given is no range of worker ids.
-    #[error(
-        "that is no range of worker ids: write FIRST-LAST, such as 100-199; the first is at least 1, and the last not \
-         below it"
-    )]
-    WorkerRange,
 
     /// All worker ids that the layout has are held by others, or were used up by starts.
     #[error(
@@ -340,7 +333,6 @@ impl TableError {
             | Self::RangeIgnored { .. }
             | Self::RangeInUse { .. } => StoreErrorKind::Conflict,
             Self::NodeIdentity { .. }
-            | Self::WorkerRange
             | Self::NoDataDirectory
             | Self::RelativeDataDirectory { .. }
             | Self::TagText { .. }
@@ -352,6 +344,27 @@ impl TableError {
             | Self::Lacks { .. }
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
         }
+    }
+}
+
+impl Fitting {
+    /// Returns the error of a start whose worker id would be this, which is none of them.
+    pub fn error(self, place: String, next: u64) -> Error {
+        Error::from(match self.range() {
+            Some(range) if next <= self.max() => TableError::OutsideRange { place, next, range },
+            _ => TableError::WorkerIdsUsedUp { place, next, max: self.max() },
+        })
+    }
+}
+
+impl RangeRefusal {
+    /// Returns the error for callers.
+    pub fn error(self, place: String, range: WorkerRange) -> Error {
+        Error::from(match self {
+            Self::Other(recorded) => TableError::OtherRange { place, range, recorded },
+            Self::Used(newest) => TableError::RangeInUse { place, range, newest },
+            Self::Ignored(worker_id) => TableError::RangeIgnored { place, range, worker_id },
+        })
     }
 }
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use uidring::{Error, Layout};
+use uidring::Layout;
 
-use crate::{TableError, WorkerRange};
+use crate::range::WorkerRange;
 
 /// The worker ids that a start can have: those of the layout that are in the store's range.
 #[doc(hidden)]
@@ -57,12 +57,9 @@ impl Fitting {
         (self.last() + 1).saturating_sub(next.max(self.first()))
     }
 
-    /// Returns the error of a start whose worker id would be this, which is none of them.
-    pub fn error(self, place: String, next: u64) -> Error {
-        Error::from(match self.range {
-            Some(range) if next <= self.max => TableError::OutsideRange { place, next, range },
-            _ => TableError::WorkerIdsUsedUp { place, next, max: self.max },
-        })
+    /// The layout's greatest.
+    pub fn max(self) -> u64 {
+        self.max
     }
 
     /// Who has them, and what helps against that.
@@ -172,20 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn the_error_says_whether_layout_or_range_has_no_more() {
-        let some = Fitting::new(&Layout::SNOWFLAKE, Some(range("1000-1010")));
-        for (next, words) in [
-            (1_024, "over the layout's greatest, 1023"),
-            (1_011, "over the last of this store, whose worker ids are 1000-1010"),
-            (999, "the counter went backwards"),
-        ] {
-            let text = some.error("p".into(), next).to_string();
-            assert!(text.contains(words) && text.contains(&next.to_string()), "{text}");
-        }
+    fn the_texts_name_layout_or_range() {
+        let range = range("1000-1010");
+        let some = Fitting::new(&Layout::SNOWFLAKE, Some(range));
         let text = some.who_has_them(4, 3, Some(Duration::from_secs(5)));
         for words in ["of the 11 worker ids 1000-1010", "3 are held", "7 were used up"] {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert!(some.who_has_them(0, 0, None).contains("reuse 1000 1010 "));
+        assert!(outside(1_011, range).contains("1011, is over the last of this store"));
+        assert!(outside(999, range).contains("would be 999"));
     }
 }

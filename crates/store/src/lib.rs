@@ -45,7 +45,7 @@ pub use self::error::TableError;
 pub use self::fitting::Fitting;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
-pub use self::range::{RangeRefusal, WorkerRange};
+pub use self::range::{NoWorkerRange, RangeRefusal, WorkerRange};
 pub use self::server_error::ServerError;
 pub use self::small_file::{read_private_file, read_small_file};
 pub use self::store_kind::StoreKind;

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use uidring::Error;
-
-use crate::{Fitting, TableError};
+use uidring::adapter::{Chain, error_traits};
 
 /// The worker ids that a store hands out, so that several stores have none in common. It reads and displays as
 /// `100-199`.
@@ -23,11 +21,11 @@ impl WorkerRange {
     ///
     /// # Errors
     ///
-    /// [`TableError::WorkerRange`].
-    pub fn new(first: u64, last: u64) -> Result<Self, TableError> {
+    /// They are no range.
+    pub fn new(first: u64, last: u64) -> Result<Self, NoWorkerRange> {
         match 1 <= first && first <= last && last <= Self::MAX {
             true => Ok(Self { first, last }),
-            false => Err(TableError::WorkerRange),
+            false => Err(NoWorkerRange),
         }
     }
 
@@ -48,7 +46,8 @@ impl WorkerRange {
 
     /// How many it has above the greatest worker id so far.
     pub fn left_after(self, newest: Option<u64>) -> u64 {
-        Fitting::of(Self::MAX, Some(self)).left_after(newest)
+        (self.last + 1)
+            .saturating_sub(newest.map_or(self.first, |newest| self.first.max(newest + 1)))
     }
 
     /// Refuses to be recorded in a store that has recorded another range, or has handed out worker ids up to `newest`.
@@ -78,14 +77,23 @@ impl fmt::Display for WorkerRange {
 }
 
 impl FromStr for WorkerRange {
-    type Err = TableError;
+    type Err = NoWorkerRange;
 
-    fn from_str(text: &str) -> Result<Self, TableError> {
-        let number = |text: &str| text.parse().map_err(|_| TableError::WorkerRange);
-        let (first, last) = text.split_once('-').ok_or(TableError::WorkerRange)?;
+    fn from_str(text: &str) -> Result<Self, NoWorkerRange> {
+        let number = |text: &str| text.parse().map_err(|_| NoWorkerRange);
+        let (first, last) = text.split_once('-').ok_or(NoWorkerRange)?;
         Self::new(number(first)?, number(last)?)
     }
 }
+
+/// Two numbers, or a text, that are no range.
+#[derive(thiserror::Error)]
+#[error(
+    "that is no range of worker ids: write FIRST-LAST, such as 100-199; the first is at least 1, and the last not below it"
+)]
+pub struct NoWorkerRange;
+
+error_traits!(NoWorkerRange);
 
 /// Why a range was not recorded.
 #[doc(hidden)]
@@ -97,17 +105,6 @@ pub enum RangeRefusal {
     Used(u64),
     /// The range is recorded, and a start has this worker id outside it all the same.
     Ignored(u64),
-}
-
-impl RangeRefusal {
-    /// Returns the error for callers.
-    pub fn error(self, place: String, range: WorkerRange) -> Error {
-        Error::from(match self {
-            Self::Other(recorded) => TableError::OtherRange { place, range, recorded },
-            Self::Used(newest) => TableError::RangeInUse { place, range, newest },
-            Self::Ignored(worker_id) => TableError::RangeIgnored { place, range, worker_id },
-        })
-    }
 }
 
 #[cfg(test)]
@@ -127,6 +124,13 @@ mod tests {
             let text = wrong.parse::<WorkerRange>().expect_err(wrong).to_string();
             assert!(text.contains("FIRST-LAST"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_left_is_above_the_newest() {
+        let left = [None, Some(50), Some(99), Some(150), Some(199), Some(300)]
+            .map(|newest| range("100-199").left_after(newest));
+        assert_eq!(left, [100, 100, 100, 49, 0, 0]);
     }
 
     #[test]
