@@ -111,7 +111,9 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
             table::print(&nodes.list()?, *json, row_as_json, &columns)?;
             if let Some(range) = nodes.range()? {
                 let left = range.left_after(nodes.usage()?.newest);
-                report::note(format_args!("worker ids {range}, of which starts have left {left}"));
+                report::note(format_args!(
+                    "the worker ids here are {range}; left for new starts: {left}"
+                ));
             }
         }
         WorkerCommand::Assign { table, layout } => {
@@ -164,7 +166,7 @@ fn init(
         nodes.record_range(range)?;
     }
     if let Some(range) = nodes.range()? {
-        report::note(format_args!("starts and leases have the worker ids {range}"));
+        report::note(format_args!("starts and leases get worker ids {range}"));
     }
     Ok(())
 }

@@ -45,8 +45,8 @@ pub enum TableError {
 
     /// The store has recorded another range of worker ids.
     #[error(
-        "{place}: the worker ids of this store are {recorded}, as was recorded there before, and {range} was not \
-         recorded; repeat {recorded}, or use another database (in etcd, another prefix) for {range}"
+        "{place}: the worker ids of this store were recorded as {recorded}, not {range}; nothing was changed: keep \
+         {recorded}, or use another database (in etcd, another prefix) for {range}"
     )]
     OtherRange {
         /// The file, the cluster, or host, port and name of the database.

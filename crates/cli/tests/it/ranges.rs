@@ -25,7 +25,7 @@ fn worker_of(home: &Home, words: &str) -> u64 {
 fn a_range_is_recorded_obeyed_and_shown(place: &str, other: &str) {
     let home = Home::new();
     let init = |words: &str| home.run(&format!("worker init {words}"));
-    let recorded = "starts and leases have the worker ids 100-102\n";
+    let recorded = "starts and leases get worker ids 100-102\n";
     for words in ["--workers 100-102", "", "--workers 100-102 --leases", "--leases"] {
         let run = init(&format!("{words} {place}"));
         assert_eq!((run.status, &*run.stdout), (Some(0), ""), "{words}: {run:?}");
@@ -33,14 +33,20 @@ fn a_range_is_recorded_obeyed_and_shown(place: &str, other: &str) {
     }
     let run = init(&format!("--workers 100-199 {place}"));
     assert_eq!(run.status, Some(1), "{run:?}");
-    assert!(run.stderr.contains("are 100-102") && run.stderr.contains("for 100-199"), "{run:?}");
+    assert!(
+        run.stderr.contains("recorded as 100-102") && run.stderr.contains("for 100-199"),
+        "{run:?}"
+    );
 
     assert_eq!(succeeds(&home, &format!("worker assign {place}")).stdout, "100\n");
     assert_eq!(worker_of(&home, &format!("{place} --worker lease")), 101);
     assert_eq!(worker_of(&home, place), 102);
     assert_eq!(worker_of(&home, &format!("{place} --worker lease")), 101);
     let list = succeeds(&home, &format!("worker list {place}"));
-    assert!(list.stderr.contains("worker ids 100-102, of which starts have left 0"), "{list:?}");
+    assert!(
+        list.stderr.contains("worker ids here are 100-102; left for new starts: 0"),
+        "{list:?}"
+    );
     assert_eq!(list.stdout.lines().count(), 4, "{list:?}");
     let plan = succeeds(&home, &format!("plan {place} {LAYOUT} --json")).stdout;
     let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
