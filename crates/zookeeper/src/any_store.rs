@@ -33,7 +33,11 @@ mod tests {
 
     #[test]
     fn it_has_no_range_and_says_why() {
-        let store = LeafZooKeeper::from_url("zookeeper://h?name=orders").expect("a URL");
+        let store = LeafZooKeeper::from_url(
+            "zookeeper://h?name=orders",
+            crate::Instance::new("web-0").expect("a name"),
+        )
+        .expect("a URL");
         let text = store.range().expect_err("it has none").to_string();
         assert!(text.contains("and no range of them: a registry numbers"), "{text}");
     }
