@@ -262,6 +262,7 @@ macro_rules! server_tests {
                 a_start_passes_over_what_another_has_locked,
                 a_start_waits_where_everything_is_locked,
                 a_row_that_cannot_be_read_is_lost,
+                a_table_without_its_key_has_no_second_holder,
                 the_rights_of_the_docs_are_enough,
                 leases_begin_above_what_the_docs_set,
                 a_paused_start_keeps_no_row_from_others,

@@ -96,6 +96,29 @@ pub fn a_row_that_cannot_be_read_is_lost<T: TestedEngine>() {
     }
 }
 
+/// As after a migration that lost it: two holders of one worker id would repeat their ids.
+pub fn a_table_without_its_key_has_no_second_holder<T: TestedEngine>() {
+    let database = database::<T>();
+    let first = acquire::<T>(&database);
+    for statement in [
+        "CREATE TABLE copied AS SELECT * FROM UIDRING_LEASE",
+        "DROP TABLE UIDRING_LEASE",
+        "ALTER TABLE copied RENAME TO UIDRING_LEASE",
+        "UPDATE UIDRING_LEASE SET LEASE_END = NULL WHERE WORKER_ID = 1",
+        "CREATE TABLE copied AS SELECT * FROM UIDRING_LEASE WHERE WORKER_ID = 1",
+        "UPDATE copied SET TOKEN = TOKEN + 2",
+        "INSERT INTO UIDRING_LEASE SELECT * FROM copied",
+    ] {
+        database.execute(statement);
+    }
+    let second = leases::<T>(&database).lease(&request(layout()), &options(5_000));
+    for text in [build(first), second.and_then(build)].map(|done| chain(&done.expect_err("no key"))) {
+        assert!(text.contains("primary key"), "{text}");
+    }
+    let text = chain(&leases::<T>(&database).fence(1).expect_err("two rows"));
+    assert!(text.contains("worker id 1 has 2 rows in UIDRING_LEASE"), "{text}");
+}
+
 pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
     let database = database::<T>();
     let store = store_at::<T>(&grant::<T>(&database, 1));

@@ -39,9 +39,15 @@ async fn list<S: Session>(
     rows.iter().map(read).collect()
 }
 
-/// Returns the row of a worker id.
+/// Returns the row of a worker id. Refuses several: each of them could have a holder.
 pub async fn row<S: Session>(session: &mut S, worker_id: u64) -> Done<S, Option<LeaseRow>> {
-    list(session, Some(worker_id)).await?.pop().transpose().map_err(Problem::Refused)
+    let mut rows = list(session, Some(worker_id)).await?;
+    match rows.len() {
+        0 | 1 => rows.pop().transpose().map_err(Problem::Refused),
+        count => Err(Problem::Refused(format!(
+            "worker id {worker_id} has {count} rows in UIDRING_LEASE; the table needs WORKER_ID as its primary key"
+        ))),
+    }
 }
 
 /// Returns what is wrong with a row that nobody holds.
