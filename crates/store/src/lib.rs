@@ -51,7 +51,7 @@ pub use self::small_file::{read_private_file, read_small_file};
 pub use self::store_kind::StoreKind;
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{
-    MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag, tag_number,
+    MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag,
 };
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};

@@ -147,11 +147,6 @@ pub fn check_step(step: u64) -> Result<i64, Error> {
     in_range("step", step, MAX_STEP)
 }
 
-/// Returns a column `max_id` or `step` of a row.
-pub fn tag_number(column: Option<i64>) -> TagNumber {
-    column.ok_or("is NULL")
-}
-
 /// Returns where the ids of a tag end that is to be changed or deleted.
 ///
 /// # Errors

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use uidring::Error;
+use uidring::segment::LoadError;
+use uidring::{Error, SegmentGenerator};
 use uidring_mysql::MySqlStore;
 use uidring_store::{NewSegmentTag, SegmentTable, TableError};
 use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::proxy::Proxy;
+use uidring_testkit::servers::load_all;
 
 fn table_at(url: &str) -> impl SegmentTable + use<> {
     MySqlStore::from_url(url).expect("a URL").segments().create_table_if_missing(true)
@@ -108,5 +110,27 @@ fn a_character_that_the_column_lacks_is_named_as_that() {
         assert!(text.contains("character set"), "{text}");
         assert!(!text.contains("script makes it"), "{text}");
         assert_eq!(table.list_tags().expect("listed").len(), 1, "nothing was added");
+    }
+}
+
+/// As of a table that people made or changed by hand.
+#[test]
+fn a_number_that_cannot_be_read_stops_its_own_tag_alone() {
+    for (column, value, why) in [
+        ("max_id VARCHAR(30)", "max_id = 'seventy'", "its max_id is not a 64-bit integer"),
+        ("max_id BIGINT UNSIGNED", "max_id = 9223372036854775808", "its max_id is not a 64-bit"),
+        ("step VARCHAR(30)", "step = 'seven'", "its step is not a 64-bit integer"),
+    ] {
+        let database = database();
+        let mut table = MySqlStore::from_url(&database.url()).expect("a URL").segments();
+        table.create_tag(&NewSegmentTag::new("u", 10).expect("allowed")).expect("created");
+        database.execute(&format!("ALTER TABLE leaf_alloc MODIFY {column}"));
+        database.execute(&format!("UPDATE leaf_alloc SET {value} WHERE biz_tag = 't'"));
+        let [bad, good] = load_all(&mut table, ["t", "u"]);
+        assert_eq!(good.expect("its row is sound").start, 1, "{value}");
+        let bad = bad.expect_err("refused");
+        assert!(matches!(bad, LoadError::InvalidRow { .. }) && chain(&bad).contains(why), "{bad:?}");
+        let generator = SegmentGenerator::builder(table).build().expect("starts");
+        assert_eq!(generator.next_id("u").expect("an id"), 11);
     }
 }

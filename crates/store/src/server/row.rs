@@ -1,8 +1,10 @@
 //! Rows that a server returned.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use uidring::Timestamp;
+use uidring::segment::TagNumber;
 
 use super::problem::Problem;
 
@@ -49,6 +51,14 @@ impl Row {
     /// Returns an integer.
     pub fn int<F>(&self, index: usize) -> Result<i64, Problem<F>> {
         self.optional_int(index)?.ok_or_else(|| self.unusable(index))
+    }
+
+    /// Returns a column `max_id` or `step` of a tag. What is wrong with it concerns that tag alone.
+    pub fn tag_number(&self, index: usize) -> TagNumber {
+        match self.optional_int::<Infallible>(index) {
+            Ok(number) => number.ok_or("is NULL"),
+            Err(_) => Err("is not a 64-bit integer"),
+        }
     }
 
     /// Returns an integer from 0, or `None` for NULL.

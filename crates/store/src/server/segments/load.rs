@@ -8,7 +8,6 @@ use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
-use crate::tag_number;
 
 /// Reserves a range.
 ///
@@ -96,14 +95,13 @@ impl Load<'_> {
         };
         let server = row.unsigned(3)?;
         check_server(self.only_server, server)?;
-        let (max_id, step) = (row.optional_int(1)?, row.optional_int(2)?);
-        let range = match self.request.range(tag_number(max_id), tag_number(step)) {
+        let range = match self.request.range(row.tag_number(1), row.tag_number(2)) {
             Ok(range) => range,
             Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
         };
         let update = "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP
              WHERE biz_tag = ? AND max_id = ? AND step = ?";
-        let values = [range.end.into(), tag.into(), max_id.into(), step.into()];
+        let values = [range.end.into(), tag.into(), range.start.into(), range.table_step.into()];
         let look = "SELECT max_id FROM leaf_alloc WHERE biz_tag = ?";
         let (changed, found) =
             session.change_and_look((update, &values), (look, &[tag.into()])).await?;

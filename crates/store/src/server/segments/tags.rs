@@ -11,7 +11,7 @@ use crate::server::row::Row;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::sql::INSERT_TAG;
-use crate::{NewSegmentTag, end_of, no_such_tag, tag_number};
+use crate::{NewSegmentTag, end_of, no_such_tag};
 
 /// Returns all tags.
 pub struct ListTags {
@@ -37,8 +37,8 @@ impl<E: Engine> Operation<E> for ListTags {
 fn tag_of<F>(row: &Row) -> Result<SegmentTag, Problem<F>> {
     Ok(SegmentTag {
         tag: row.text(0)?.into(),
-        max_id: tag_number(row.optional_int(1)?),
-        step: tag_number(row.optional_int(2)?),
+        max_id: row.tag_number(1),
+        step: row.tag_number(2),
         description: row.optional_text(3)?.map(Into::into),
         update_time: row.optional_text(4)?.and_then(|time| time.parse().ok()),
     })

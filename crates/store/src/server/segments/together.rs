@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use uidring::segment::SegmentRequest;
+use uidring::segment::{LoadedSegment, SegmentRequest};
 
 use super::load::{Loaded, check_server};
 use crate::server::connection::Operation;
@@ -12,7 +12,6 @@ use crate::server::row::Row;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::server::value::Value;
-use crate::tag_number;
 
 /// Reserves a range for each of several tags, in one transaction.
 ///
@@ -57,8 +56,6 @@ impl<E: Engine> Operation<E> for LoadTogether<'_> {
 /// A row that was read, and what is to be taken from it.
 struct Found<'a> {
     tag: &'a str,
-    max_id: Option<i64>,
-    step: Option<i64>,
     loaded: Loaded,
 }
 
@@ -96,10 +93,8 @@ impl<'a> LoadTogether<'a> {
             let Some(row) = rows.get(&*request.tag) else { return Ok(None) };
             let server = row.unsigned(3)?;
             check_server(self.only_server, server)?;
-            let (max_id, step) = (row.optional_int(1)?, row.optional_int(2)?);
-            let range = request.range(tag_number(max_id), tag_number(step)).ok();
-            let loaded = range.map(|range| Loaded { range, server });
-            Ok(loaded.map(|loaded| Found { tag: &request.tag, max_id, step, loaded }))
+            let range = request.range(row.tag_number(1), row.tag_number(2)).ok();
+            Ok(range.map(|range| Found { tag: &request.tag, loaded: Loaded { range, server } }))
         });
         found.collect()
     }
@@ -116,7 +111,10 @@ async fn update<S: Session>(found: &[&Found<'_>], session: &mut S) -> Done<S, ()
         marks("(biz_tag = ? AND max_id = ? AND step = ?)", count, " OR ")
     );
     let ends = found.iter().flat_map(|row| [row.tag.into(), row.loaded.range.end.into()]);
-    let rows = found.iter().flat_map(|row| [row.tag.into(), row.max_id.into(), row.step.into()]);
+    let rows = found.iter().flat_map(|row| {
+        let LoadedSegment { start, table_step, .. } = row.loaded.range;
+        [row.tag.into(), start.into(), table_step.into()]
+    });
     let values: Vec<Value<'_>> = ends.chain(rows).collect();
     let select = format!(
         "SELECT biz_tag, max_id FROM leaf_alloc WHERE biz_tag IN ({})",
