@@ -3,8 +3,10 @@
 mod options;
 
 use std::fmt;
+use std::time::Duration;
 
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
+use tokio::time::timeout;
 use uidring_store::choose_cryptography;
 use uidring_store::options::{Given, Owner, TLS};
 use uidring_store::pem::{Authorities, ClientIdentity};
@@ -177,8 +179,8 @@ impl Engine for MySql {
             .into()
     }
 
-    async fn connect(options: &Opts) -> Done<Session, Conn> {
-        Conn::new(options.clone()).await.map_err(failed)
+    async fn connect(options: &Opts, within: Duration) -> Done<Session, Option<Conn>> {
+        timeout(within, Conn::new(options.clone())).await.ok().transpose().map_err(failed)
     }
 
     async fn inspect(

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -149,24 +150,33 @@ impl Engine for Postgres {
 
     /// Asks all hosts at once, and takes the first that says that it takes rows. The driver would ask one
     /// after the other: one that is cut off or stands still would cost all the time there is.
-    async fn connect(hosts: &Arc<Hosts>) -> Done<Session, Raw> {
+    async fn connect(hosts: &Arc<Hosts>, within: Duration) -> Done<Session, Option<Raw>> {
         let mut attempts = JoinSet::new();
         for config in hosts.configs.clone() {
             let tls = hosts.tls.clone();
             attempts.spawn(async move { Raw::connect(&config, tls).await });
         }
-        let mut problem = Problem::NoConnection(Duration::ZERO);
-        while let Some(attempt) = attempts.join_next().await {
-            match attempt {
-                Ok(Ok(raw)) => return Ok(raw),
-                Ok(Err(error)) => problem = failed(error),
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => resume_unwind(panic),
-                    Err(_) => unreachable!("nobody ends an attempt"),
-                },
+        let mut found: Option<Problem<Failure>> = None;
+        let connected = timeout(within, async {
+            while let Some(attempt) = attempts.join_next().await {
+                match attempt {
+                    Ok(Ok(raw)) => return Some(raw),
+                    // What will not pass is not hidden by what another host says, or by its silence.
+                    Ok(Err(_)) if found.as_ref().is_some_and(Problem::is_final) => {}
+                    Ok(Err(error)) => found = Some(failed(error)),
+                    Err(error) => match error.try_into_panic() {
+                        Ok(panic) => resume_unwind(panic),
+                        Err(_) => unreachable!("nobody ends an attempt"),
+                    },
+                }
             }
+            None
+        });
+        match (connected.await, found) {
+            (Ok(None), Some(problem)) => Err(problem),
+            (Err(_), Some(problem)) if problem.is_final() => Err(problem),
+            (connected, _) => Ok(connected.unwrap_or_default()),
         }
-        Err(problem)
     }
 
     async fn inspect(

@@ -1,5 +1,6 @@
 //! Worker ids from the table `WORKER_NODE` of a real server: what is assigned, and what is refused.
 
+use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -115,4 +116,29 @@ fn a_socket_stands_for_host_and_port_and_has_no_tls() {
     let elsewhere = database.url_at("%2Fnowhere").replace('?', "");
     let hasty = store_at(&elsewhere).deadline(Duration::from_secs(3));
     assert!(refusal(&hasty.worker_nodes()).contains("and the socket its own?"));
+}
+
+/// The deadline is also a setting of the session, which is an i32 of milliseconds.
+#[test]
+fn a_deadline_may_be_as_long_as_one_likes() {
+    let (database, _) = table();
+    for deadline in [Duration::from_secs(25 * 86_400), Duration::MAX] {
+        let nodes = store(&database).deadline(deadline).worker_nodes();
+        nodes.assign(&LAYOUT).expect("assigned");
+    }
+}
+
+#[test]
+fn a_silent_host_does_not_hide_a_wrong_password() {
+    let database = Postgres::shared().database();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = silent.local_addr().expect("an address");
+    let (user, name, port) = (database.user(), database.name(), database.server().port());
+    for hosts in [format!("127.0.0.1:{port},{silent}"), format!("{silent},127.0.0.1:{port}")] {
+        let url = format!("postgres://{user}:wrong@{hosts}/{name}?deadline=60s&connect_timeout=1s");
+        let begin = Instant::now();
+        let text = refusal(&store_at(&url).worker_nodes());
+        assert!(text.contains("the login failed"), "{text}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "it is not tried again");
+    }
 }

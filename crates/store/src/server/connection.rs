@@ -208,9 +208,8 @@ impl<E: Engine> Connection<E> {
                 if let Some(warning) = server.warning() {
                     warn_once(format!("{server}: {warning}"));
                 }
-                let raw = timeout(connect.min(left()), E::connect(&self.options))
-                    .await
-                    .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
+                let raw = E::connect(&self.options, connect.min(left())).await?;
+                let raw = raw.ok_or(Problem::NoConnection(connect.min(limit)))?;
                 self.reached = true;
                 timeout(left(), server.engine.inspect(server.inspected(), raw, &W::TABLE))
                     .await

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use super::problem::{Failure, Problem};
+use super::problem::Failure;
 use super::session::{Done, Session};
 use super::settings::Inspected;
 use super::tables::Table;
@@ -83,10 +83,11 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// Returns the options of a client for this.
     fn options(&self, purpose: Purpose) -> Self::Options;
 
-    /// Connects and logs in.
+    /// Connects and logs in; `None` if that takes longer.
     fn connect(
         options: &Self::Options,
-    ) -> impl Future<Output = Result<Self::Raw, Problem<Self::Failure>>> + Send;
+        within: Duration,
+    ) -> impl Future<Output = Done<Self::Session, Option<Self::Raw>>> + Send;
 
     /// Checks the server and its tables.
     fn inspect(
