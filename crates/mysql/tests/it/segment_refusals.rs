@@ -11,6 +11,7 @@ use uidring_mysql::MySqlStore;
 use uidring_store::{NewSegmentTag, SegmentTable};
 use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
+use uidring_testkit::servers::load_all;
 
 /// Longer than any test; who waits so long has not been told.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -167,4 +168,20 @@ fn a_locked_row_holds_up_its_own_tag_alone() {
         }
         assert!(unlocked.elapsed() < PATIENCE, "{:?}", unlocked.elapsed());
     });
+}
+
+/// As by a DDL statement, or a backup with FLUSH TABLES WITH READ LOCK.
+#[test]
+fn a_table_without_an_answer_costs_a_few_deadlines_whatever_the_number_of_tags() {
+    let tags = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let database = database(&MariaDb::shared(), &tags);
+    let mut lock = database.session();
+    lock("LOCK TABLES leaf_alloc WRITE");
+    let mut segments = server_at(&database).deadline(Duration::from_secs(1)).segments();
+    let begin = Instant::now();
+    for done in load_all(&mut segments, tags) {
+        let text = chain(&done.expect_err("locked"));
+        assert!(text.contains("a statement did not end within 1s"), "{text}");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
 }

@@ -78,6 +78,11 @@ impl<E: Engine> Client<E> {
     pub fn has_reached(&self) -> bool {
         self.connection.has_reached()
     }
+
+    /// Whether it had one that did not stay silent until the deadline.
+    pub fn has_answered(&self) -> bool {
+        self.connection.has_answered()
+    }
 }
 
 impl<E: Engine> Drop for Client<E> {

@@ -86,17 +86,23 @@ pub struct Connection<E: Engine> {
     /// With the time since it was used last.
     open: Option<(E::Session, Stopwatch)>,
     reached: bool,
+    silent: bool,
 }
 
 impl<E: Engine> Connection<E> {
     /// A connection that is not open yet.
     pub fn new(options: E::Options) -> Self {
-        Self { options, open: None, reached: false }
+        Self { options, open: None, reached: false, silent: false }
     }
 
     /// Whether the last attempt of the last work had a connection.
     pub fn has_reached(&self) -> bool {
         self.reached
+    }
+
+    /// Whether it had one that did not stay silent until the deadline.
+    pub fn has_answered(&self) -> bool {
+        self.reached && !self.silent
     }
 
     /// Whether it is open, as far as is known.
@@ -127,6 +133,7 @@ impl<E: Engine> Connection<E> {
         let left = || deadline.remaining().unwrap_or(limit);
         let mut pause = FIRST_PAUSE;
         let mut before = None;
+        self.silent = false;
         for attempt in 1_u32.. {
             let problem = match self.attempt(server, work, deadline).await {
                 Ok(done) => return Ok(done),
@@ -134,6 +141,7 @@ impl<E: Engine> Connection<E> {
             };
             let (may_pass, is_final) = (problem.may_pass(), problem.is_final());
             let waited = problem.last_wait();
+            self.silent = waited.is_some();
             let error = explain(&server.engine, &W::TABLE, problem);
             if !may_pass {
                 return Err(Failed { error, is_final });

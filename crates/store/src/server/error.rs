@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 
-use uidring::adapter::Chain;
 use uidring::{Error, StoreErrorKind};
 
 use super::problem::Cause;
@@ -30,13 +29,4 @@ pub(super) fn with_note(error: Error, note: &str) -> Error {
         Ok(other) => other.into(),
         Err(error) => error.into(),
     }
-}
-
-/// Returns the kind and the text of an error of a server, with its cause.
-pub(super) fn described(error: &Error) -> Option<(StoreErrorKind, String)> {
-    let Some(ServerError::Server { kind, problem, source, .. }) = error.store() else {
-        return None;
-    };
-    let cause = source.as_ref().map(|cause| format!(": {}", Chain(&**cause)));
-    Some((*kind, format!("{problem}{}", cause.unwrap_or_default())))
 }

@@ -18,8 +18,9 @@ use self::load::{Load, NotLoaded, Waits};
 use self::tags::{Change, ChangeTag, CreateTag, ListTags};
 use self::together::{LoadTogether, Together};
 use super::client::Client;
+use super::connection::Failed;
 use super::engine::{Engine, Purpose};
-use super::error::{database, described, with_note};
+use super::error::with_note;
 use super::explain::explain;
 use super::settings::Settings;
 use super::store::ServerStore;
@@ -100,12 +101,7 @@ impl<E: Engine> ServerSegments<E> {
             false => Waits::Briefly,
         };
         loop {
-            let done = self.client.try_run(&Load { request, waits, only_server });
-            let done = done.map_err(|failed| match failed.is_final {
-                true => LoadError::Refused(failed.error),
-                false => LoadError::Store(failed.error),
-            })?;
-            return match done {
+            return match self.client.try_run(&Load { request, waits, only_server })? {
                 Ok(loaded) => {
                     self.locked.remove(&request.tag);
                     self.note(loaded.server);
@@ -134,7 +130,7 @@ impl<E: Engine> ServerSegments<E> {
         group: &[usize],
         has_waited: &mut bool,
         loaded: &mut Loaded<'_>,
-    ) -> Result<Vec<usize>, Error> {
+    ) -> Result<Vec<usize>, LoadError> {
         let requests: Vec<_> = group.iter().map(|&index| &wanted[index]).collect();
         let work = LoadTogether { requests: &requests, only_server: self.only_server() };
         let done = match self.client.try_run(&work) {
@@ -143,9 +139,7 @@ impl<E: Engine> ServerSegments<E> {
                 *has_waited |= waited;
                 return Ok(group.to_vec());
             }
-            Err(failed) if !failed.is_final && !self.client.has_reached() => {
-                return Err(failed.error);
-            }
+            Err(failed) if !self.client.has_reached() => return Err(failed.into()),
             // Loads of their own find out whom it concerns.
             Err(_) => return Ok(group.to_vec()),
         };
@@ -208,39 +202,48 @@ impl<E: Engine> SegmentStore for ServerSegments<E> {
         self.client.run(&ListTags { create_table: self.create_table_if_missing })
     }
 
-    /// If the server cannot be reached for one tag, those after it get the same error at once, so that
-    /// nobody waits for many deadlines.
+    /// If the server cannot be reached for one tag, or gives two of them no answer, those after it get the same
+    /// error at once, so that nobody waits for many deadlines.
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
-        let (mut unreachable, mut has_waited) = (None, false);
+        let (mut away, mut unanswered, mut has_waited) = (None::<LoadError>, 0, false);
         let (groups, mut apart) = self.grouped(wanted);
         for group in groups {
-            if group.len() == 1 || unreachable.is_some() {
+            if group.len() == 1 || away.is_some() {
                 apart.extend(group);
                 continue;
             }
             match self.load_together(wanted, &group, &mut has_waited, loaded) {
                 Ok(others) => apart.extend(others),
                 Err(error) => {
-                    unreachable = described(&error);
+                    away = Some(error);
                     apart.extend(group);
                 }
             }
         }
         apart.sort_unstable();
         for index in apart {
-            if let Some((kind, problem)) = &unreachable {
-                let error = database(self.store(), *kind, String::clone(problem), None);
-                loaded(index, Err(error.into()));
+            if let Some(error) = &away {
+                loaded(index, Err(error.clone()));
                 continue;
             }
             let done = self.load_one(&wanted[index], &mut has_waited);
-            if let Err(LoadError::Store(error)) = &done
-                && !self.client.has_reached()
+            if let Err(error) = &done
+                && !self.client.has_answered()
             {
-                unreachable = described(error);
+                // One may be its own tag's fault, as of a trigger that waits.
+                unanswered += 1;
+                if unanswered > 1 || !self.client.has_reached() {
+                    away = Some(error.clone());
+                }
             }
             loaded(index, done);
         }
+    }
+}
+
+impl From<Failed> for LoadError {
+    fn from(failed: Failed) -> Self {
+        if failed.is_final { Self::Refused(failed.error) } else { Self::Store(failed.error) }
     }
 }
 
