@@ -6,14 +6,24 @@ pub const DIALECT: Dialect = Dialect {
     // Of this moment, and not of the transaction's beginning: it may have waited for a lock.
     now: "CLOCK_TIMESTAMP()",
     now_plus: "CLOCK_TIMESTAMP() + ? * INTERVAL '1 microsecond'",
-    millis: |time| format!("CAST(FLOOR(EXTRACT(EPOCH FROM {time}) * 1000) AS BIGINT)"),
+    // An infinite time has no milliseconds.
+    millis: |time| {
+        format!(
+            "CAST(FLOOR(EXTRACT(EPOCH FROM CASE {time} WHEN 'infinity' THEN '9999-12-31'
+             WHEN '-infinity' THEN '1970-01-01' ELSE {time} END) * 1000) AS BIGINT)"
+        )
+    },
     today: "CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS DATE)",
-    created_seconds: "CAST(FLOOR(EXTRACT(EPOCH FROM CREATED)) AS BIGINT)",
+    created_seconds: "CAST(FLOOR(EXTRACT(EPOCH FROM LEAST(CREATED, CURRENT_TIMESTAMP))) AS BIGINT)",
     now_seconds: "CAST(FLOOR(EXTRACT(EPOCH FROM CURRENT_TIMESTAMP)) AS BIGINT)",
     days_ago: "CURRENT_TIMESTAMP - ? * INTERVAL '1 day'",
     seconds_ago: "CURRENT_TIMESTAMP - ? * INTERVAL '1 second'",
-    text: |column| format!("TO_CHAR({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')"),
-    day: |column| format!("TO_CHAR({column}, 'YYYY-MM-DD')"),
+    text: |column| {
+        format!(
+            "COALESCE(TO_CHAR({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'), CAST({column} AS TEXT))"
+        )
+    },
+    day: |column| format!("COALESCE(TO_CHAR({column}, 'YYYY-MM-DD'), CAST({column} AS TEXT))"),
     same: "IS NOT DISTINCT FROM",
     unlocked: |condition| {
         format!(

@@ -9,7 +9,7 @@ pub struct Dialect {
     pub now: &'static str,
     /// The same, later by a parameter: microseconds on a server, seconds in SQLite.
     pub now_plus: &'static str,
-    /// Milliseconds since 1970 of such a time.
+    /// Milliseconds since 1970 of such a time; NULL for what is none.
     pub millis: fn(&str) -> String,
     /// The day in UTC.
     pub today: &'static str,

@@ -142,3 +142,14 @@ fn a_silent_host_does_not_hide_a_wrong_password() {
         assert!(begin.elapsed() < Duration::from_secs(20), "it is not tried again");
     }
 }
+
+#[test]
+fn an_infinite_time_is_listed_and_counted() {
+    let (database, nodes) = table();
+    nodes.assign(&LAYOUT).expect("assigned");
+    nodes.assign(&LAYOUT).expect("assigned");
+    database.execute("UPDATE WORKER_NODE SET CREATED = 'infinity', LAUNCH_DATE = 'infinity' WHERE ID = 1");
+    let listed = nodes.list().expect("listed");
+    assert_eq!((listed.len(), &*listed[0].created, &*listed[0].launch_date), (2, "infinity", "infinity"));
+    assert_eq!(nodes.usage().expect("counted").rows, 2);
+}

@@ -89,7 +89,10 @@ pub fn a_row_that_cannot_be_read_is_lost<T: TestedEngine>() {
     let database = database::<T>();
     let lease = acquire::<T>(&database);
     database.execute(&T::nullable("UIDRING_LEASE", "TOKEN"));
-    database.execute("UPDATE UIDRING_LEASE SET TOKEN = NULL");
+    let other = acquire::<T>(&database);
+    database.execute("UPDATE UIDRING_LEASE SET TOKEN = NULL WHERE WORKER_ID = 1");
+    assert_eq!(rows::<T>(&database).len(), 1, "the others are listed");
+    drop(other);
     let error = chain(&build(lease).expect_err("lost"));
     for words in ["worker id 1 is lost", "its row cannot be read: ", "TOKEN"] {
         assert!(error.contains(words), "{words}: {error}");

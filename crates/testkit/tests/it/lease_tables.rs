@@ -398,6 +398,26 @@ fn a_damaged_row_is_passed_over_and_named() {
     });
 }
 
+/// They keep nobody from listing the leases, and from ending that one.
+#[test]
+fn a_lease_with_times_that_are_none_is_listed_and_fenced() {
+    for (place, sets) in [
+        (&Server::new() as &dyn Place, &["CREATED = '0000-00-00', RENEWED = '0000-00-00'"][..]),
+        (&Pg::new(), &["CREATED = '-infinity', RENEWED = 'infinity'", "LEASE_END = 'infinity'"]),
+    ] {
+        let leases = [0; 2].map(|_| place.acquire().expect("free"));
+        for set in sets {
+            place.execute(&format!("UPDATE UIDRING_LEASE SET {set} WHERE WORKER_ID = 1"));
+            let rows = place.leases().list().expect("listed");
+            assert!(rows.iter().all(|row| matches!(row.state, LeaseState::Held(_))), "{rows:?}");
+            assert_eq!(rows.len(), 2);
+        }
+        let fenced = place.leases().fence(1).expect("fenced");
+        assert!(matches!(fenced.state, LeaseState::Expired(_)), "{fenced:?}");
+        drop(leases);
+    }
+}
+
 #[test]
 fn a_worker_id_beyond_the_layout_is_passed_over_and_named() {
     on_each(|place| {

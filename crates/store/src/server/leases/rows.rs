@@ -36,7 +36,15 @@ async fn list<S: Session>(
 ) -> Done<S, Vec<Result<LeaseRow, String>>> {
     let worker_id = worker_id.into();
     let rows = session.look(&S::DIALECT.list_leases(), &[worker_id, worker_id]).await?;
-    rows.iter().map(read).collect()
+    rows.iter()
+        .map(|row| match read(row) {
+            Err(Problem::Refused(why)) => {
+                let worker_id = row.unsigned::<S::Failure>(0).unwrap_or_default();
+                Ok(Err(format!("UIDRING_LEASE, row with WORKER_ID {worker_id}: {why}")))
+            }
+            done => done,
+        })
+        .collect()
 }
 
 /// Returns the row of a worker id. Refuses several: each of them could have a holder.
@@ -65,8 +73,9 @@ fn read<F>(row: &Row) -> Result<Result<LeaseRow, String>, Problem<F>> {
         is_over: row.int(4)? != 0,
         horizon: (row.optional_int(5)?, row.optional_int(6)?),
         layout: row.text(7)?.into(),
-        created: row.millis(8)?,
-        renewed: row.millis(9)?,
+        // A date of zeros is NULL. Nobody goes by these.
+        created: row.optional_int(8)?.map_or_else(Timestamp::default, Timestamp::from_millis),
+        renewed: row.optional_int(9)?.map_or_else(Timestamp::default, Timestamp::from_millis),
     };
     Ok(columns.read())
 }
