@@ -266,6 +266,7 @@ macro_rules! server_tests {
                 the_rights_of_the_docs_are_enough,
                 leases_begin_above_what_the_docs_set,
                 a_paused_start_keeps_no_row_from_others,
+                what_is_given_back_before_it_is_counted_is_taken,
                 a_table_that_cannot_hold_the_horizon_is_refused,
                 the_lack_of_the_tables_names_the_command_or_is_made_good,
                 a_counter_that_went_backwards_is_refused,

@@ -1,5 +1,6 @@
 //! Acquires a lease from a store, once or until a worker id is free.
 
+use std::mem;
 use std::process;
 use std::thread;
 use std::time::Duration;
@@ -169,7 +170,7 @@ pub fn acquire(
         last_tick: 0,
     };
     let deadline = Deadline::after(Some(options.wait_for));
-    let mut pause = FIRST_PAUSE;
+    let (mut pause, mut may_try_again) = (FIRST_PAUSE, true);
     let mut silence = Some(Deadline::after(Some(SILENCE)));
     loop {
         let now = SystemClock.now();
@@ -194,6 +195,10 @@ pub fn acquire(
         // Without a deadline it waits for ever.
         let left = deadline.remaining().unwrap_or(Duration::MAX);
         if left.is_zero() {
+            // One was given back after the look, or cannot be leased; the next attempt finds out.
+            if shortage.held < shortage.leased && mem::take(&mut may_try_again) {
+                continue;
+            }
             return Err(shortage.error(store.location(), layout, now, max_ahead));
         }
         if starts_are_interrupted() {

@@ -182,6 +182,19 @@ pub fn a_paused_start_keeps_no_row_from_others<T: TestedEngine>() {
     });
 }
 
+/// A start that has found none free then counts who holds them.
+pub fn what_is_given_back_before_it_is_counted_is_taken<T: TestedEngine>() {
+    let database = database::<T>();
+    let bits = Bits { time: 44, worker: 1, sequence: 10 };
+    let layout = Layout::new(bits, Tick::Millisecond, layout().epoch()).expect("possible");
+    let start = |leases: ServerLeases<T::Engine>| leases.lease(&request(layout), &options(60_000));
+    let held = start(leases::<T>(&database)).expect("free");
+    let proxy = Proxy::before(database.server().port(), "SELECT COUNT(*)", move || {
+        held.release().expect("given back");
+    });
+    assert_eq!(start(through::<T>(&database, &proxy).leases()).expect("free").worker_id(), 1);
+}
+
 pub fn a_table_that_cannot_hold_the_horizon_is_refused<T: TestedEngine>() {
     for trigger in meddling_triggers::<T>("UIDRING_LEASE", "HORIZON_TICK", "WORKER_ID = 1") {
         let database = database::<T>();
