@@ -339,10 +339,13 @@ impl StoreFile {
             true => "there is no such file: a path in Rust has no parameters. To create the file, remove what \
                      follows the `?`, and call `.create(true)`"
                 .into(),
-            false => format!(
-                "there is no such file. If the path is right, create it: by {command}, by `?mode=rwc` after \
-                 the path of the program's --sqlite, or by `.create(true)` in Rust"
-            ),
+            false => {
+                let or = match self.creates {
+                    true => "",
+                    false => ", by `?mode=rwc` after the path of the program's --sqlite, or by `.create(true)` in Rust",
+                };
+                format!("there is no such file. If the path is right, create it: by {command}{or}")
+            }
         };
         Err(self.error_from("opened", StoreErrorKind::NotFound, problem, None))
     }
