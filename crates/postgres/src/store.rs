@@ -264,6 +264,9 @@ mod tests {
             "postgres://u:s3@s3cret@h/d",
             "postgres://u@h:s3cret/d",
             "mysql://u:s3cret@h/d",
+            "postgres://u:s3cret@/d?host=h%0as3cret",
+            "postgres://u:s3cret@/d?host=h,%20s3cret",
+            "postgres://u:s3cret@h/d%0as3cret",
         ] {
             let error = PostgresStore::from_url(url).expect_err(url);
             assert!(error.to_string().contains("postgres://USER:PASSWORD@HOST:PORT/DATABASE"));

@@ -100,6 +100,10 @@ impl Row {
             Kind::Number(range) => number::<u64>(range.clone())(value).map(|_| ()),
             Kind::Time(range) => time(range.clone())(value).map(|_| ()),
             Kind::Path | Kind::Text if value.is_empty() => Err("it is empty".into()),
+            // Paths and names are shown in errors and the log.
+            Kind::Path | Kind::Text if value.contains(char::is_control) => {
+                Err("it has a character that cannot be seen".into())
+            }
             Kind::Path | Kind::Text => Ok(()),
             Kind::Form { check, .. } => check(value),
         }

@@ -163,9 +163,12 @@ impl Url {
     ///
     /// # Errors
     ///
-    /// Says that there is no name, or that it contains a `/`.
+    /// Says that there is no name, or that it contains a `/` or a character that cannot be shown.
     pub fn database(&self) -> Result<&str, &'static str> {
         match &self.path[..] {
+            [name] if name.contains(char::is_control) => {
+                Err("its database has a character that cannot be seen")
+            }
             [name] if !name.is_empty() => Ok(name),
             [_, _, ..] => Err("its database has a `/`"),
             _ => Err("it names no database"),
@@ -180,15 +183,28 @@ fn hosts_of(text: &str) -> Result<Vec<Host>, String> {
     let host = |text| -> Result<Host, String> {
         let (name, port) = host_and_port(text)?;
         let name = decoded(without_brackets(name).unwrap_or(name))?;
-        // The folder of a Unix socket may have a blank. Both are shown.
-        let is_wrong =
-            |letter: char| letter.is_control() || letter.is_whitespace() && !name.starts_with('/');
-        match name.contains(is_wrong) {
-            true => Err("a host has a blank, or a character that cannot be seen".into()),
-            false => Ok(Host { name, port }),
-        }
+        check_host(&name)?;
+        Ok(Host { name, port })
     };
     text.split(',').map(host).collect()
+}
+
+/// Refuses a host that is empty, or that would not be shown as it is.
+///
+/// # Errors
+///
+/// Says what is wrong.
+pub fn check_host(name: &str) -> Result<(), &'static str> {
+    // The folder of a Unix socket may have a blank.
+    let is_wrong =
+        |letter: char| letter.is_control() || letter.is_whitespace() && !name.starts_with('/');
+    match name {
+        "" => Err("a host is empty"),
+        _ if name.contains(is_wrong) => {
+            Err("a host has a blank, or a character that cannot be seen")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parameters_of(text: &str) -> Result<Vec<(String, String)>, String> {
@@ -263,7 +279,7 @@ mod tests {
             assert!(error.contains(problem) && !error.contains("s3cret"), "{text}: {error}");
         }
         for (text, problem) in
-            [("a://h", "no database"), ("a://h/", "no database"), ("a://h/d/e", "a `/`")]
+            [("a://h", "no database"), ("a://h/", "no database"), ("a://h/d/e", "a `/`"), ("a://h/d%00", "be seen")]
         {
             let url = Url::split(text, &["a"]).unwrap_or_else(|problem| panic!("{problem}"));
             assert!(url.database().expect_err(text).contains(problem), "{text}");

@@ -6,7 +6,7 @@ use uidring_store::options::{
     AUTHORITY, Alias, CERTIFICATE, CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, Given, KEY,
     Kind, MAX_CLOCK_DIFFERENCE, Owner, Row, TLS,
 };
-use uidring_store::url::Url;
+use uidring_store::url::{Url, check_host};
 
 static HOST: Row = Row::new(
     "host",
@@ -136,9 +136,7 @@ pub fn hosts(url: &Url, given: &Given) -> Result<Vec<HostAddress>, String> {
         }
         _ => {}
     }
-    if hosts.iter().any(|(name, _)| name.is_empty()) {
-        return Err("a host is empty".into());
-    }
+    hosts.iter().try_for_each(|(name, _)| check_host(name))?;
     let host = |(name, own)| HostAddress { name, port: port.or(own).unwrap_or(5_432), address };
     Ok(hosts.into_iter().map(host).collect())
 }

@@ -200,6 +200,7 @@ mod tests {
             ("deadline=0s", "write a time from 1s to 1h"),
             ("count=10", "write a whole number from 1 to 9"),
             ("key=", "the value of `key`: it is empty"),
+            ("key=/s3cret\n", "the value of `key`: it has a character that cannot be seen"),
             ("tls=off&tls=off", "`tls` is given twice"),
             ("sslmode=require&tls=verify", "`sslmode` and `tls` set the same option"),
             ("require_ssl=true&sslmode=require", "`require_ssl` and `sslmode` set the same option"),
