@@ -45,6 +45,11 @@ pub trait WorkerSource {
     /// stands for a failure.
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error>;
 
+    /// Returns whether it has a single worker id, the same for every request.
+    fn is_fixed(&self) -> bool {
+        false
+    }
+
     /// [`acquire`](Self::acquire) for a task: it runs in a thread of its own.
     ///
     /// If the future is dropped before it is done, the worker is dropped once it is acquired, which gives
@@ -69,17 +74,29 @@ impl<S: WorkerSource + ?Sized> WorkerSource for &S {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         (**self).acquire(request)
     }
+
+    fn is_fixed(&self) -> bool {
+        (**self).is_fixed()
+    }
 }
 
 impl<S: WorkerSource + ?Sized> WorkerSource for Box<S> {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         (**self).acquire(request)
     }
+
+    fn is_fixed(&self) -> bool {
+        (**self).is_fixed()
+    }
 }
 
 impl<S: WorkerSource + ?Sized> WorkerSource for Arc<S> {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         (**self).acquire(request)
+    }
+
+    fn is_fixed(&self) -> bool {
+        (**self).is_fixed()
     }
 }
 
@@ -141,6 +158,10 @@ impl WorkerSource for FixedWorkerId {
         request.layout.check_worker_id(self.0)?;
         Ok(self.0.into())
     }
+
+    fn is_fixed(&self) -> bool {
+        true
+    }
 }
 
 /// The worker id in the environment variable `UIDRING_WORKER_ID`; otherwise like
@@ -182,6 +203,10 @@ impl WorkerSource for EnvWorkerId {
             })
         })?;
         FixedWorkerId(worker_id).acquire(request)
+    }
+
+    fn is_fixed(&self) -> bool {
+        true
     }
 }
 

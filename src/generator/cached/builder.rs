@@ -276,6 +276,9 @@ fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, Fo
     match worker.take() {
         Some(WorkerChoice::From(source)) => {
             let life = ForkToken::current();
+            if source.is_fixed() {
+                return Err(Error::NoNewWorkerId { found: "this one has a single worker id" });
+            }
             let kept = Arc::new(KeptSource::new(source, life));
             *worker = Some(WorkerChoice::From(Box::new(Arc::clone(&kept))));
             Ok((kept, life))

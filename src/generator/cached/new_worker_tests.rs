@@ -272,9 +272,17 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     );
     assert!(released.load(Ordering::Relaxed), "nobody holds the lease");
 
-    // It has one worker id only: uids stay ahead.
-    let generator =
-        builder(&clock, "refused").worker_from(FixedWorkerId(3)).build().expect("possible");
+    let fixed = refused(builder(&clock, "refused").worker_from(Box::new(FixedWorkerId(3))));
+    assert!(matches!(fixed, Error::NoNewWorkerId { .. }), "{fixed}");
+
+    /// Has one worker id only, and does not say so: uids stay ahead.
+    struct Same;
+    impl WorkerSource for Same {
+        fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {
+            Ok(3.into())
+        }
+    }
+    let generator = builder(&clock, "refused").worker_from(Same).build().expect("possible");
     glitch(&clock, &generator);
     wait_until(|| !generator.stats().clock_behind.is_zero());
     let ahead = generator.decode(generator.next_uid().expect("ready")).expect("its own");

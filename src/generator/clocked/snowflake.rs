@@ -47,6 +47,10 @@ impl WorkerSource for SnowflakeNode {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         FixedWorkerId(self.as_worker_id()?).acquire(request)
     }
+
+    fn is_fixed(&self) -> bool {
+        true
+    }
 }
 
 /// The fields of a Snowflake uid.
