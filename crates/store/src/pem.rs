@@ -93,7 +93,7 @@ fn read<T>(
 ) -> Result<(T, Vec<u8>), Error> {
     check_path(what, path)?;
     let open = || {
-        let file = File::open(path)?;
+        let file = small_file::open(path)?;
         check(&file)?;
         let pem = small_file::read(file)?;
         Ok((parse(&pem)?, pem))

@@ -1,6 +1,6 @@
 //! Files of settings and secrets.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 1 << 20;
 ///
 /// Those of the system, and one for a file of more than 1 MiB.
 pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
-    read(File::open(path)?)
+    read(open(path)?)
 }
 
 /// Reads a small file of secrets.
@@ -22,9 +22,21 @@ pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// As [`read_small_file`], and one for a file that others may read or change, or that belongs to another user but root.
 pub fn read_private_file(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    let file = open(path)?;
     check_is_private(&file)?;
     read(file)
+}
+
+/// Opens a file without waiting for whoever is to write to it. A FIFO that nobody has open for writing is empty; others,
+/// as of `<(command)`, are read to their end.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.read(true).open(path)?;
+    #[cfg(unix)]
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
+    Ok(file)
 }
 
 /// Reads what is left of a small file.
@@ -73,4 +85,30 @@ pub(crate) fn check_is_private(file: &File) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(crate) fn check_is_private(_: &File) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_fifo_is_read_to_its_end_and_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("fifo");
+        let made = Command::new("mkfifo").arg(&path).status().expect("runs");
+        assert!(made.success());
+        assert_eq!(read_small_file(&path).expect("nobody writes"), b"");
+        let mut writer = Command::new("sh");
+        writer.args(["-c", "exec > \"$0\"; sleep 0.2; echo url"]).arg(&path);
+        let mut writer = writer.spawn().expect("runs");
+        let mut text = Vec::new();
+        // It is empty until the writer has opened it.
+        while text.is_empty() {
+            text = read_small_file(&path).expect("reads");
+        }
+        assert_eq!(text, b"url\n");
+        writer.wait().expect("ends");
+    }
 }
