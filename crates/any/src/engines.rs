@@ -2,23 +2,24 @@
 
 use uidring_store::StoreKind;
 
-/// Lists the engines: the feature of each, and its crate.
+/// Lists the engines: the feature of each, what else its URLs begin with, and its crate.
 macro_rules! engines {
-    ($($feature:literal => $engine:ident),+ $(,)?) => {
+    ($($feature:literal $(| $scheme:literal)* => $engine:ident),+ $(,)?) => {
         /// Returns the engines of this build.
         pub fn kinds() -> Vec<&'static StoreKind> {
             vec![$(#[cfg(feature = $feature)] &$engine::KIND),+]
         }
 
-        /// The features of engines that this build does not have.
-        const MISSING: &[&str] = &[$(#[cfg(not(feature = $feature))] $feature),+];
+        /// The features of engines that this build does not have, and what their URLs begin with.
+        const MISSING: &[(&str, &[&str])] =
+            &[$(#[cfg(not(feature = $feature))] ($feature, &[$feature $(, $scheme)*])),+];
     };
 }
 
 engines! {
     "sqlite" => uidring_sqlite,
-    "mysql" => uidring_mysql,
-    "postgres" => uidring_postgres,
+    "mysql" | "mariadb" | "trilogy" => uidring_mysql,
+    "postgres" | "postgresql" | "postgis" => uidring_postgres,
     "etcd" => uidring_etcd,
     "zookeeper" => uidring_zookeeper,
 }
@@ -32,7 +33,7 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     if let Some(kind) = kinds.iter().find(|kind| kind.schemes.contains(&&*scheme)) {
         return Ok(kind);
     }
-    if let Some(feature) = MISSING.iter().find(|feature| scheme.starts_with(**feature)) {
+    if let Some((feature, _)) = MISSING.iter().find(|(_, schemes)| schemes.contains(&&*scheme)) {
         return Err(format!("this build has no {feature}; build with the feature `{feature}`"));
     }
     let begins: Vec<_> = kinds
@@ -42,7 +43,23 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
         .collect();
     let missing = match MISSING {
         [] => String::new(),
-        missing => format!("; other engines need a feature: {}", missing.join(", ")),
+        missing => {
+            let features: Vec<_> = missing.iter().map(|(feature, _)| *feature).collect();
+            format!("; other engines need a feature: {}", features.join(", "))
+        }
     };
     Err(format!("it begins with none of {}{missing}", begins.join(", ")))
+}
+
+#[cfg(all(test, not(feature = "mysql")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_of_an_engine_that_is_not_built_names_its_feature() {
+        for scheme in ["mysql", "mariadb", "trilogy"] {
+            let error = kind_of(&format!("{scheme}://u@h/d")).expect_err(scheme);
+            assert!(error.contains("build with the feature `mysql`"), "{error}");
+        }
+    }
 }
