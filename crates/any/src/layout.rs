@@ -33,6 +33,8 @@ pub fn read(text: &str) -> Result<Layout, String> {
             (tick.parse().map_err(|_| wrong())?, epoch.parse().map_err(|_| wrong())?)
         }
         None if bits.time > MOST_SECONDS => {
+            Layout::new(bits, Tick::Millisecond, Layout::UID_GENERATOR.epoch())
+                .map_err(|error| error.to_string())?;
             return Err(format!(
                 "with {} bits of time, say what they count: write {bits}/ms/2026-01-01 for milliseconds since 2026",
                 bits.time
@@ -67,6 +69,8 @@ mod tests {
             ("31/10/22/s/s3cret", "write `uid`"),
             ("31/10/22/s/2020-01-01/7", "write `uid`"),
             ("31/10/23", "at most 63"),
+            ("255/255/255", "at most 63"),
+            ("62/1/0", "each field needs 1 bit"),
             ("41/10/12", "write 41/10/12/ms/2026-01-01"),
         ] {
             let error = read(text).expect_err(text);
