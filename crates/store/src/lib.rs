@@ -50,9 +50,7 @@ pub use self::server_error::ServerError;
 pub use self::small_file::{read_private_file, read_small_file};
 pub use self::store_kind::StoreKind;
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
-pub use self::tags::{
-    MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag,
-};
+pub use self::tags::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag};
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{Counts, IsLeased, WorkerUsage, announce_end};

@@ -129,7 +129,10 @@ fn a_number_that_cannot_be_read_stops_its_own_tag_alone() {
         let [bad, good] = load_all(&mut table, ["t", "u"]);
         assert_eq!(good.expect("its row is sound").start, 1, "{value}");
         let bad = bad.expect_err("refused");
-        assert!(matches!(bad, LoadError::InvalidRow { .. }) && chain(&bad).contains(why), "{bad:?}");
+        assert!(
+            matches!(bad, LoadError::InvalidRow { .. }) && chain(&bad).contains(why),
+            "{bad:?}"
+        );
         let generator = SegmentGenerator::builder(table).build().expect("starts");
         assert_eq!(generator.next_id("u").expect("an id"), 11);
     }

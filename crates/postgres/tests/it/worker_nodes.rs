@@ -148,8 +148,13 @@ fn an_infinite_time_is_listed_and_counted() {
     let (database, nodes) = table();
     nodes.assign(&LAYOUT).expect("assigned");
     nodes.assign(&LAYOUT).expect("assigned");
-    database.execute("UPDATE WORKER_NODE SET CREATED = 'infinity', LAUNCH_DATE = 'infinity' WHERE ID = 1");
+    database.execute(
+        "UPDATE WORKER_NODE SET CREATED = 'infinity', LAUNCH_DATE = 'infinity' WHERE ID = 1",
+    );
     let listed = nodes.list().expect("listed");
-    assert_eq!((listed.len(), &*listed[0].created, &*listed[0].launch_date), (2, "infinity", "infinity"));
+    assert_eq!(
+        (listed.len(), &*listed[0].created, &*listed[0].launch_date),
+        (2, "infinity", "infinity")
+    );
     assert_eq!(nodes.usage().expect("counted").rows, 2);
 }

@@ -115,7 +115,8 @@ pub fn a_table_without_its_key_has_no_second_holder<T: TestedEngine>() {
         database.execute(statement);
     }
     let second = leases::<T>(&database).lease(&request(layout()), &options(5_000));
-    for text in [build(first), second.and_then(build)].map(|done| chain(&done.expect_err("no key"))) {
+    for text in [build(first), second.and_then(build)].map(|done| chain(&done.expect_err("no key")))
+    {
         assert!(text.contains("primary key"), "{text}");
     }
     let text = chain(&leases::<T>(&database).fence(1).expect_err("two rows"));
