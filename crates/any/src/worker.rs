@@ -53,6 +53,10 @@ impl WorkerSource for FixedWorker {
             Self::Node(node) => node.acquire(request),
         }
     }
+
+    fn is_fixed(&self) -> bool {
+        true
+    }
 }
 
 /// Returns the source of worker ids that the options choose. `check` refuses the options of other kinds.
