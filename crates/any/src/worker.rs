@@ -79,7 +79,10 @@ pub fn source(
         "ordinal" => {
             check(&ORDINAL)?;
             let offset = given.number(&rows::ORDINAL_OFFSET).unwrap_or_default();
-            store.worker_of(Ordinal::from_env()?.offset(offset), lease(given))
+            let of = |ordinal: Ordinal| store.worker_of(ordinal.offset(offset), lease(given));
+            // A store without ordinals says so, whether or not there is one.
+            of(Ordinal::new(0))?;
+            of(Ordinal::from_env()?)
         }
         _ => {
             check(&DISPOSABLE)?;
