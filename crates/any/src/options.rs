@@ -79,13 +79,18 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Those of [`from_url`](Self::from_url), also for a file's relative path; [`Error::Environment`] if the variable is
-    /// not set.
+    /// Those of [`from_url`](Self::from_url), also for the relative path of a file; [`Error::Environment`] if the variable is
+    /// not set, or is no UTF-8 text.
     pub fn from_env() -> Result<Self, Error> {
         let url = env::var_os(VARIABLE).ok_or_else(|| Error::Environment {
             problem: format!("the environment variable {VARIABLE} is not set; set it to {FORM}"),
         })?;
-        Self::read(url.to_string_lossy().trim(), &format!("in {VARIABLE}"))?.absolute()
+        let url = url.to_str().ok_or_else(|| Error::Environment {
+            problem: format!(
+                "the environment variable {VARIABLE} is no UTF-8 text; set it to {FORM}"
+            ),
+        })?;
+        Self::read(url.trim(), &format!("in {VARIABLE}"))?.absolute()
     }
 
     /// Sets an option that the URL does not set.
