@@ -8,14 +8,14 @@ use uidring::generator::{CachedBuilder, ClockedBuilder, GeneratorBuilder, OnCloc
 use uidring::{
     CachedUidGenerator, ClockedUidGenerator, Error, Layout, SegmentGenerator, Uid, WorkerSource,
 };
-use uidring_store::options::{Given, Owner};
+use uidring_store::options::{Given, Kind, MAX_CLOCK_DIFFERENCE, Owner};
 use uidring_store::url::Url;
 use uidring_store::{AnyStore, ServerError, StoreKind, TableError, read_secret};
 
 use crate::engines::kind_of;
 use crate::generator::{AnyGenerator, TagGenerator};
 use crate::layout;
-use crate::rows::{self, CACHED, CLOCKED, GENERATORS, SEGMENT};
+use crate::rows::{self, CACHED, CLOCKED, DISPOSABLE, GENERATORS, LEASED, ORDINAL, SEGMENT};
 use crate::worker::{self, FixedWorker};
 
 /// The environment variable with a URL.
@@ -23,6 +23,9 @@ const VARIABLE: &str = "UIDRING_URL";
 
 /// How URLs are written, where the engine is not known.
 const FORM: &str = "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
+
+/// What has options where the kind of worker ids, or a tag, can be chosen.
+const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
 
 /// The options of a generator: those of its URL, and what code adds.
 ///
@@ -99,7 +102,7 @@ impl Options {
     ///
     /// As [`from_url`](Self::from_url).
     pub fn set(mut self, name: &str, value: &str) -> Result<Self, Error> {
-        let added = self.given.add(&self.source.owners(), name, value);
+        let added = self.given.add(&self.source.takers(), self.source.others(), name, value);
         added.map_err(|problem| wrong(&self.source, &self.place, problem))?;
         Ok(self)
     }
@@ -160,10 +163,12 @@ impl Options {
     }
 
     fn read(text: &str, place: &str) -> Result<Self, Error> {
-        let source = Source::of(text).map_err(|problem| address(FORM, place, problem))?;
+        let form = if text.starts_with("worker:") { worker::FORM } else { FORM };
+        let source = Source::of(text).map_err(|problem| address(form, place, problem))?;
         let wrong = |problem| wrong(&source, place, problem);
         let url = source.split(text).map_err(wrong)?;
-        let given = Given::read(&source.owners(), &url.parameters).map_err(wrong)?;
+        let given =
+            Given::read(&source.takers(), source.others(), &url.parameters).map_err(wrong)?;
         if !given.harmless().is_empty() {
             let names = given.harmless().join(", ");
             log!(debug, "these parameters of the URL {place} change nothing: {names}");
@@ -318,12 +323,23 @@ impl Source {
     }
 
     /// Returns all that may take an option.
-    fn owners(&self) -> Vec<&'static Owner> {
+    fn takers(&self) -> Vec<&'static Owner> {
         let first = match self {
             Self::Store(kind) => kind.options,
             Self::Fixed(_) => &worker::OWNER,
         };
-        [first].into_iter().chain(GENERATORS).chain(rows::WORKERS).collect()
+        let chosen = if self.has_kinds() { CHOSEN } else { &[] };
+        [&[first, &CACHED, &CLOCKED], chosen].concat()
+    }
+
+    /// Returns all else that has options. Theirs are refused, and with a reason.
+    fn others(&self) -> &'static [&'static Owner] {
+        if self.has_kinds() { &[] } else { CHOSEN }
+    }
+
+    /// Whether the kind of worker ids, or a tag, can be chosen.
+    fn has_kinds(&self) -> bool {
+        matches!(self, Self::Store(kind) if !kind.has_own_workers)
     }
 }
 

@@ -27,6 +27,9 @@ pub enum FixedWorker {
 
 impl FixedWorker {
     pub fn of(url: &str) -> Result<Self, String> {
+        if url.starts_with("worker://") {
+            return Err("no `//` follows after worker:".into());
+        }
         let path = Url::split_path(url, "worker")?.path.concat();
         let number = |text: &str| {
             let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());

@@ -25,6 +25,7 @@ pub static KIND: StoreKind = StoreKind {
     schemes: &["etcd"],
     form: "etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX",
     is_file: false,
+    has_own_workers: false,
     open: |url, given| Ok(Box::new(EtcdStore::from_parts(url, given)?)),
 };
 

@@ -38,6 +38,7 @@ pub static KIND: StoreKind = StoreKind {
     schemes: &["sqlite"],
     form: "sqlite:PATH",
     is_file: true,
+    has_own_workers: false,
     open: |url, given| Ok(Box::new(SqliteStore::from_parts(url, given)?)),
 };
 

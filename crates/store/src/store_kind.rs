@@ -20,6 +20,8 @@ pub struct StoreKind {
     pub form: &'static str,
     /// Whether its URLs name a file, as in `sqlite:PATH`, and not a server.
     pub is_file: bool,
+    /// Whether it assigns worker ids in a way of its own, of which there is one kind.
+    pub has_own_workers: bool,
     /// Checks the parts of a URL and returns the store. It does not connect.
     pub open: Open,
 }
@@ -44,7 +46,7 @@ impl StoreKind {
     /// [`ServerError::Address`].
     pub fn read(&self, text: &str) -> Result<(Url, Given), Error> {
         let url = self.split(text).map_err(|problem| self.wrong(problem))?;
-        let given = Given::read(&[self.options], &url.parameters);
+        let given = Given::read(&[self.options], &[], &url.parameters);
         Ok((url, given.map_err(|problem| self.wrong(problem))?))
     }
 

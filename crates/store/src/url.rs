@@ -123,8 +123,16 @@ impl Url {
     ///
     /// Says what is wrong.
     pub fn split_path(text: &str, scheme: &'static str) -> Result<Self, String> {
-        let rest = text.strip_prefix(scheme).and_then(|rest| rest.strip_prefix(':'));
-        let rest = rest.ok_or_else(|| format!("it does not begin with {scheme}:"))?;
+        let (begin, rest) = text.split_once(':').unwrap_or((text, ""));
+        if begin == "jdbc" {
+            return Err("it is one of JDBC: leave out `jdbc:`".into());
+        }
+        if begin.contains('+') {
+            return Err("a driver follows after a `+`: leave it out".into());
+        }
+        if !begin.eq_ignore_ascii_case(scheme) {
+            return Err(format!("it does not begin with {scheme}:"));
+        }
         if rest.starts_with("//") {
             return Err(format!(
                 "after `//` programs read different paths: write {scheme}:PATH, which is in the present folder, or \
@@ -278,9 +286,12 @@ mod tests {
             let error = Url::split(text, &["a"]).err().unwrap_or_else(|| panic!("{text}"));
             assert!(error.contains(problem) && !error.contains("s3cret"), "{text}: {error}");
         }
-        for (text, problem) in
-            [("a://h", "no database"), ("a://h/", "no database"), ("a://h/d/e", "a `/`"), ("a://h/d%00", "be seen")]
-        {
+        for (text, problem) in [
+            ("a://h", "no database"),
+            ("a://h/", "no database"),
+            ("a://h/d/e", "a `/`"),
+            ("a://h/d%00", "be seen"),
+        ] {
             let url = Url::split(text, &["a"]).unwrap_or_else(|problem| panic!("{problem}"));
             assert!(url.database().expect_err(text).contains(problem), "{text}");
         }

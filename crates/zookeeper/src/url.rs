@@ -65,6 +65,7 @@ pub static KIND: StoreKind = StoreKind {
     schemes: &["zookeeper"],
     form: "zookeeper://USER:PASSWORD@HOST:PORT,HOST:PORT/CHROOT?name=NAME",
     is_file: false,
+    has_own_workers: true,
     open: |url, given| {
         let instance = Instance::from_env()?.ok_or_else(|| Error::Environment {
             problem: "the environment variable UIDRING_INSTANCE is not set; set it to a name that no other process \

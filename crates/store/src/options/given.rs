@@ -20,18 +20,20 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads the parameters of a URL as options of these owners. The first owner names itself in errors.
+    /// Reads the parameters of a URL as options of these owners. The first owner names itself in errors. Options of
+    /// `others` are read too, for [`refuse_others`](Self::refuse_others), and never suggested.
     ///
     /// # Errors
     ///
     /// Says what is wrong. It never shows a value, and shows a name only if that cannot be part of a password.
     pub fn read(
         owners: &[&'static Owner],
+        others: &[&'static Owner],
         parameters: &[(String, String)],
     ) -> Result<Self, String> {
         let mut given = Self::default();
         for (name, value) in parameters {
-            given.add(owners, name, value)?;
+            given.add(owners, others, name, value)?;
         }
         Ok(given)
     }
@@ -44,11 +46,12 @@ impl Given {
     pub fn add(
         &mut self,
         owners: &[&'static Owner],
+        others: &[&'static Owner],
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        let rows = || owners.iter().flat_map(|owner| owner.rows);
-        let by_name = rows().find_map(|row| Some((*row, row.named(name)?)));
+        let mut rows = owners.iter().chain(others).flat_map(|owner| owner.rows);
+        let by_name = rows.find_map(|row| Some((*row, row.named(name)?)));
         let Some((row, alias)) = by_name else { return self.add_foreign(owners, name) };
         let value = match alias {
             Some(alias) => (alias.read)(value).map_err(String::from),
@@ -162,7 +165,7 @@ mod tests {
     fn read(text: &str) -> Result<Given, String> {
         let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let pairs: Vec<_> = pairs.map(|(name, value)| (name.into(), value.into())).collect();
-        Given::read(&[&OWNER], &pairs)
+        Given::read(&[&OWNER], &[], &pairs)
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl<E: Engine> ServerStore<E> {
         schemes: E::URL.schemes,
         form: E::URL.form,
         is_file: false,
+        has_own_workers: false,
         open: |url, given| Ok(Box::new(Self::from_parts(url, given)?)),
     };
 
@@ -45,7 +46,7 @@ impl<E: Engine> ServerStore<E> {
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let wrong = |problem| E::URL.wrong(problem);
         let url = Url::split(url, E::URL.schemes).map_err(wrong)?;
-        let given = Given::read(&[E::OPTIONS], &url.parameters).map_err(wrong)?;
+        let given = Given::read(&[E::OPTIONS], &[], &url.parameters).map_err(wrong)?;
         Self::from_parts(&url, &given)
     }
 
