@@ -68,7 +68,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Those of [`from_url`](Self::from_url), also for a file's relative path, which would mean different files in
+    /// Those of [`from_url`](Self::from_url), also for the relative path of a file, which would mean different files in
     /// different folders; [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
     /// read; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) if the path is the URL itself.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
@@ -178,13 +178,23 @@ impl Options {
 
     /// Refuses a relative path.
     fn absolute(self) -> Result<Self, Error> {
-        let path = self.url.path.concat();
-        match self.source {
-            Source::Store(kind) if kind.is_file && !path.is_empty() && !path.starts_with('/') => {
-                Err(self
-                    .wrong("its path is relative, and would mean another file in another folder"))
+        let own = match self.source {
+            Source::Store(kind) if kind.is_file => {
+                Some(("its path".into(), self.url.path.concat()))
             }
-            _ => Ok(self),
+            _ => None,
+        };
+        let rows = self.source.takers().into_iter().flat_map(|owner| owner.rows);
+        let rows = rows.filter(|row| matches!(row.kind, Kind::Path));
+        let given = rows.filter_map(|row| {
+            Some((format!("the path of `{}`", row.name), self.given.text(row)?.to_owned()))
+        });
+        let mut paths = own.into_iter().chain(given);
+        match paths.find(|(_, path)| !path.is_empty() && !path.starts_with('/')) {
+            Some((what, _)) => Err(self.wrong(format!(
+                "{what} is relative, and would mean another file in another folder"
+            ))),
+            None => Ok(self),
         }
     }
 
