@@ -222,7 +222,7 @@ impl Options {
     }
 
     fn segment(self) -> Result<AnyGenerator, Error> {
-        self.refuse_others(&SEGMENT, &rows::WORKERS)?;
+        self.refuse_workers(&SEGMENT)?;
         if self.start_after.is_some() {
             return Err(self.wrong("`start_after` is not for generator=segment"));
         }
@@ -270,7 +270,7 @@ impl Options {
 
     fn worker(&self, layout: Layout) -> Result<Box<dyn WorkerSource + Send>, Error> {
         if let Source::Fixed(worker) = self.source {
-            self.refuse_others(&worker::OWNER, &rows::WORKERS)?;
+            self.refuse_workers(&worker::OWNER)?;
             if self.start_after.is_none() {
                 log!(
                     warn,
@@ -283,9 +283,21 @@ impl Options {
         if self.start_after.is_some() {
             return Err(self.wrong("`start_after` is for worker:N; a store knows what was issued"));
         }
-        worker::source(&*self.store()?, &self.given, layout, |chosen| {
-            self.refuse_others(chosen, &rows::WORKERS)
-        })
+        worker::source(&*self.store()?, &self.given, layout, |chosen| self.refuse_workers(chosen))
+    }
+
+    /// Refuses the options of other kinds of worker ids.
+    fn refuse_workers(&self, chosen: &Owner) -> Result<(), Error> {
+        self.refuse_others(chosen, &rows::WORKERS)?;
+        // A row of the engine's, for its disposable worker ids.
+        let compares = [&LEASED, &ORDINAL, &SEGMENT].iter().all(|owner| owner.name != chosen.name);
+        match self.given.text(&MAX_CLOCK_DIFFERENCE) {
+            Some(_) if !compares => Err(self.wrong(format!(
+                "`max-clock-difference` is for worker=disposable, and not for {}",
+                chosen.name
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn refuse_others(&self, chosen: &Owner, owners: &[&Owner]) -> Result<(), Error> {
