@@ -1,6 +1,11 @@
 //! What a URL may say, and what an error says of a wrong one.
 
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use uidring_any::{Options, open};
+use uidring_testkit::child::this_test;
 
 #[test]
 fn a_wrong_url_or_option_is_an_error_without_the_url() {
@@ -15,7 +20,23 @@ fn a_wrong_url_or_option_is_an_error_without_the_url() {
         ("worker:s3cret", "no whole number"),
         ("worker:32/0", "datacenter id"),
         ("worker:1/2/3", "no whole number"),
-        ("worker://7", "write worker:PATH"),
+        ("worker://7", "no `//` follows after worker:; write worker:N"),
+        ("worker:-1", "write worker:N, or worker:D/W"),
+        ("worker:1/32", "write worker:N, or worker:D/W"),
+        ("worker:7?on-clock-back=new-worker-id", "a single worker id"),
+        ("worker:7?deadline=5s", "no parameter `deadline`; the nearest is `max-lag`"),
+        ("zookeeper://h?name=n&leas=5s", "no parameter `leas`; the nearest is `tls`"),
+        ("sqlite+pysqlite:////s3cret.db", "leave it out; write sqlite:"),
+        ("jdbc:sqlite:/s3cret.db", "leave out `jdbc:`"),
+        (
+            "mysql://u@h/d?max-clock-difference=5s&tag=t",
+            "for worker=disposable, and not for generator=segment",
+        ),
+        (
+            "mysql://u@h/d?max-clock-difference=5s&worker=lease",
+            "for worker=disposable, and not for worker=lease",
+        ),
+        ("mysql://u@h/d?worker=ordinal", "worker ids of ordinals"),
         ("worker:7?layout=s3cret", "the value of `layout`: write `uid`"),
         ("worker:7?take=s3cret", "the value of `take`: write `wait`, `fail`, or a time"),
         ("worker:7?boost-power=17", "from 1 to 16"),
@@ -83,6 +104,8 @@ fn a_file_holds_a_url_in_its_first_line() {
     read("worker:7?layout=uid\n# a comment\n").expect("a URL");
     for (text, problem) in [
         ("", "it is empty"),
+        ("mysql://u:s3cret@h/d?ca=ca.pem", "the path of `ca` is relative"),
+        ("mysql://u:s3cret@h/d?socket=db.sock", "the path of `socket` is relative"),
         ("sqlite:s3cret.db", "its path is relative"),
         ("mysql://u:s3c/ret@h/d", "percent-encoded"),
     ] {
@@ -91,6 +114,19 @@ fn a_file_holds_a_url_in_its_first_line() {
         assert!(error.contains(problem) && error.contains(&place), "{text}: {error}");
         assert!(!error.contains("s3c"), "{text}: {error}");
     }
+    read("SQLITE:/ids.db").expect("a scheme has no case");
     let error = Options::from_file("mysql://u:s3cret@h/d").map(|_| ()).expect_err("a URL");
     assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+/// Replaced characters would make another namespace, or another password.
+#[test]
+fn a_variable_that_is_no_text_is_refused() {
+    if env::var_os("UIDRING_URL").is_some() {
+        let error = Options::from_env().map(|_| ()).expect_err("no text").to_string();
+        return assert!(error.contains("UIDRING_URL is no UTF-8 text"), "{error}");
+    }
+    let mut again = this_test("urls::a_variable_that_is_no_text_is_refused");
+    again.env("UIDRING_URL", OsStr::from_bytes(b"worker:7?namespace=\xff"));
+    assert!(again.status().expect("runs").success());
 }
