@@ -130,3 +130,13 @@ fn a_variable_that_is_no_text_is_refused() {
     again.env("UIDRING_URL", OsStr::from_bytes(b"worker:7?namespace=\xff"));
     assert!(again.status().expect("runs").success());
 }
+
+#[test]
+fn a_missing_file_is_not_told_to_have_the_option_that_it_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}?tag=orders", folder.path().join("ids.db").display());
+    let error = |url: &str| open(url).map(|_| ()).expect_err("no file").to_string();
+    assert!(error(&url).contains("segment create") && error(&url).contains("`?mode=rwc`"));
+    let text = error(&format!("{url}&mode=rwc"));
+    assert!(text.contains("segment create") && !text.contains("`?mode=rwc`"), "{text}");
+}

@@ -62,6 +62,8 @@ pub(super) fn in_env<S>(
     from_url: impl FnOnce(&str) -> Result<S, Error>,
 ) -> Result<Option<S>, Error> {
     let Some(url) = env::var_os(form.variable) else { return Ok(None) };
-    let store = from_url(url.to_string_lossy().trim());
-    store.map(Some).map_err(|error| form.found(error, form.in_variable))
+    let url = url
+        .to_str()
+        .ok_or_else(|| form.wrong_in(form.in_variable, "it is no UTF-8 text".into()))?;
+    from_url(url.trim()).map(Some).map_err(|error| form.found(error, form.in_variable))
 }
