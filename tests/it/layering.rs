@@ -181,8 +181,8 @@ const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     // A stopwatch of the clock's.
     (".elapsed()", &["store/src/server/connection.rs"]),
     ("unsafe ", &[]),
-    // Flags of open.
-    ("libc::", &["store/src/files.rs", "store/src/small_file.rs"]),
+    // A flag of open.
+    ("libc::", &["store/src/files.rs"]),
 ];
 
 #[test]

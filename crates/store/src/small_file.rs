@@ -1,17 +1,25 @@
 //! Files of settings and secrets.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use uidring::adapter::Deadline;
 
 /// More than any of them holds: a device or a wrong file must not fill the memory.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// How long somebody may take to write to a pipe, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Reads a file of settings, which is small.
 ///
 /// # Errors
 ///
-/// Those of the system, and one for a file of more than 1 MiB.
+/// Those of the system, and one for a file of more than 1 MiB, and for a pipe that nobody writes to within ten seconds.
 pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
     read(open(path)?)
 }
@@ -27,22 +35,33 @@ pub fn read_private_file(path: &Path) -> io::Result<Vec<u8>> {
     read(file)
 }
 
-/// Opens a file without waiting for whoever is to write to it. A FIFO that nobody has open for writing is empty; others,
-/// as of `<(command)`, are read to their end.
+/// Opens a file. A FIFO that nobody writes to is no reason to wait here.
+#[cfg(unix)]
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.read(true).open(path)?;
-    #[cfg(unix)]
-    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
-    Ok(file)
+    use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = open(path, flags | OFlags::NONBLOCK, Mode::empty())?;
+    // Whoever has it open for writing is waited for.
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file.into())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 /// Reads what is left of a small file.
 pub(crate) fn read(file: File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    let (is_pipe, deadline) = (is_pipe(&file)?, Deadline::after(Some(PATIENCE)));
+    let (mut file, mut bytes) = (file.take(MAX_BYTES + 1), Vec::new());
+    while file.read_to_end(&mut bytes)? == 0 && is_pipe {
+        if deadline.is_over() {
+            let problem = "it is a pipe, and nobody has written to it";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+        }
+        thread::sleep(PAUSE);
+    }
     if bytes.len() as u64 > MAX_BYTES {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
@@ -50,6 +69,16 @@ pub(crate) fn read(file: File) -> io::Result<Vec<u8>> {
         ));
     }
     Ok(bytes)
+}
+
+#[cfg(unix)]
+fn is_pipe(file: &File) -> io::Result<bool> {
+    Ok(std::os::unix::fs::FileTypeExt::is_fifo(&file.metadata()?.file_type()))
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &File) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Its owner alone may read it, who is this user or root; root's also a group.
@@ -94,21 +123,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fifo_is_read_to_its_end_and_not_waited_for() {
+    fn a_pipe_is_read_to_its_end_and_not_waited_for_in_vain() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("fifo");
+        let path = folder.path().join("pipe");
         let made = Command::new("mkfifo").arg(&path).status().expect("runs");
         assert!(made.success());
-        assert_eq!(read_small_file(&path).expect("nobody writes"), b"");
+        let error = read_small_file(&path).expect_err("nobody writes");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let mut writer = Command::new("sh");
         writer.args(["-c", "exec > \"$0\"; sleep 0.2; echo url"]).arg(&path);
         let mut writer = writer.spawn().expect("runs");
-        let mut text = Vec::new();
-        // It is empty until the writer has opened it.
-        while text.is_empty() {
-            text = read_small_file(&path).expect("reads");
-        }
-        assert_eq!(text, b"url\n");
+        assert_eq!(read_small_file(&path).expect("written"), b"url\n");
         writer.wait().expect("ends");
     }
 }
