@@ -37,7 +37,7 @@ mod worker;
 pub use uidring;
 pub use uidring_store::{
     AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
-    ServerError, TableError, WorkerNode, WorkerTable, WorkerUsage,
+    ServerError, TableError, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
 };
 
 pub use self::error::{AnyFillError, AnyTakeError};

@@ -32,10 +32,10 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// [`TableError::Credentials`], for an empty variable too.
+    /// [`TableError::Credentials`], also if the variable is empty or not UTF-8.
     pub fn from_env(what: &'static str, variable: &'static str) -> Result<Option<Self>, Error> {
         let Some(text) = env::var_os(variable) else { return Ok(None) };
-        Self::parse(what, variable, &text.to_string_lossy()).map(Some)
+        Self::parse(what, variable, text.to_str().unwrap_or_default()).map(Some)
     }
 
     fn parse(what: &'static str, place: &'static str, text: &str) -> Result<Self, Error> {

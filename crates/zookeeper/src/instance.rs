@@ -1,6 +1,7 @@
 //! The name of an instance in the registry.
 
 use std::env;
+use std::ffi::OsString;
 use std::fmt;
 
 use uidring::Error;
@@ -60,9 +61,18 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new): an empty variable is also an error.
+    /// As for [`new`](Self::new): an empty variable is also an error; [`Error::Environment`] if it is not UTF-8.
     pub fn from_env() -> Result<Option<Self>, Error> {
-        env::var_os(VARIABLE).map(|name| Self::new(&name.to_string_lossy())).transpose()
+        // Replacing what is not UTF-8 could give two processes one name.
+        let name = |name: OsString| match name.to_str() {
+            Some(name) => Self::new(name),
+            None => Err(Error::Environment {
+                problem: format!(
+                    "the environment variable {VARIABLE} is not UTF-8; set it to a name"
+                ),
+            }),
+        };
+        env::var_os(VARIABLE).map(name).transpose()
     }
 
     /// Returns the name as the registry has it.

@@ -1,19 +1,27 @@
 //! Takes of each kind of generator.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use uidring_any::uidring::segment::SegmentError;
 use uidring_any::uidring::{TakeError, Uid};
-use uidring_any::{AnyGenerator, AnyStats, AnyTakeError, NewSegmentTag, Options, open, open_async};
+use uidring_any::{
+    AnyGenerator, AnyStats, AnyTakeError, NewSegmentTag, Options, WorkerRange, open, open_async,
+};
 
 use uidring_testkit::fork::{self, FORKED};
 
-/// A file with a tag, whose URL creates it.
+/// A file with a tag, whose URL creates it. The tests run in one process, where no two generators share a worker id, so
+/// each file has worker ids of its own.
 fn file() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}?mode=rwc", folder.path().join("w.db").display());
     let store = Options::from_url(&url).expect("a URL").store().expect("a store");
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    let first = 1 + 100 * FILES.fetch_add(1, Ordering::Relaxed);
+    let range = WorkerRange::new(first, first + 99).expect("a range");
+    store.worker_table(None).expect("worker ids").record_range(range).expect("recorded");
     let tag = NewSegmentTag::new("orders", 100).expect("a tag");
     store.segment_table().expect("segments").create_tag(&tag).expect("a tag");
     (folder, url)
