@@ -1,7 +1,9 @@
 //! The program with a real ZooKeeper server.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -216,6 +218,9 @@ fn words_that_do_not_fit_are_refused_before_anything_is_done() {
     let mut empty = home.command(&format!("generate {zookeeper}"));
     let run = Run::of(empty.env("UIDRING_INSTANCE", ""));
     assert!(run.status == Some(2) && run.stderr.contains("it is empty"), "{run:?}");
+    let mut lossy = home.command(&format!("generate {zookeeper}"));
+    let run = Run::of(lossy.env("UIDRING_INSTANCE", OsStr::from_bytes(b"web-\xff")));
+    assert!(run.status == Some(2) && run.stderr.contains("is not UTF-8"), "{run:?}");
     let mut auth = home.command(&format!("generate {zookeeper} --instance a"));
     let run = Run::of(auth.env("UIDRING_ZOOKEEPER_AUTH", "s3cret"));
     assert_eq!(run.status, Some(2), "{run:?}");
