@@ -2,7 +2,7 @@
 
 use uidring_store::StoreKind;
 
-/// Lists the engines: the feature of each, what else its URLs begin with, and its crate.
+/// Lists the engines: the feature of each, schemes of its URLs that do not start with that name, and its crate.
 macro_rules! engines {
     ($($feature:literal $(| $scheme:literal)* => $engine:ident),+ $(,)?) => {
         /// Returns the engines of this build.
@@ -10,7 +10,7 @@ macro_rules! engines {
             vec![$(#[cfg(feature = $feature)] &$engine::KIND),+]
         }
 
-        /// The features of engines that this build does not have, and what their URLs begin with.
+        /// The features of engines that this build does not have, and what the schemes of their URLs start with.
         const MISSING: &[(&str, &[&str])] =
             &[$(#[cfg(not(feature = $feature))] ($feature, &[$feature $(, $scheme)*])),+];
     };
@@ -19,7 +19,7 @@ macro_rules! engines {
 engines! {
     "sqlite" => uidring_sqlite,
     "mysql" | "mariadb" | "trilogy" => uidring_mysql,
-    "postgres" | "postgresql" | "postgis" => uidring_postgres,
+    "postgres" | "postgis" => uidring_postgres,
     "etcd" => uidring_etcd,
     "zookeeper" => uidring_zookeeper,
 }
@@ -33,7 +33,8 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     if let Some(kind) = kinds.iter().find(|kind| kind.schemes.contains(&&*scheme)) {
         return Ok(kind);
     }
-    if let Some((feature, _)) = MISSING.iter().find(|(_, schemes)| schemes.contains(&&*scheme)) {
+    let is_of = |schemes: &[&str]| schemes.iter().any(|start| scheme.starts_with(start));
+    if let Some((feature, _)) = MISSING.iter().find(|(_, schemes)| is_of(schemes)) {
         return Err(format!("this build has no {feature}; build with the feature `{feature}`"));
     }
     let begins: Vec<_> = kinds
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_url_of_an_engine_that_is_not_built_names_its_feature() {
-        for scheme in ["mysql", "mariadb", "trilogy"] {
+        for scheme in ["mysql", "mysql2", "mariadb", "trilogy"] {
             let error = kind_of(&format!("{scheme}://u@h/d")).expect_err(scheme);
             assert!(error.contains("build with the feature `mysql`"), "{error}");
         }
