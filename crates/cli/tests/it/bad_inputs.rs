@@ -151,7 +151,7 @@ const CASES: &[Case] = &[
     ("segment delete t", 2, &["--forget-ids is needed to delete a tag", "would repeat them"]),
     ("segment delete t --forget-ids", 1, &["no such file", "uidring segment create"]),
     ("segment list --json --mysql-cluster", 2, &["--mysql-cluster", SERVER]),
-    ("segment list", 1, &["no such file", "`uidring segment create TAG --step S`"]),
+    ("segment list", 1, &["no such file", "create it: by `uidring segment create TAG --step S`\n"]),
     // Files.
     ("generate --sqlite http://x", 2, &["the file of --sqlite was to be named by its path"]),
     ("generate -o http://x", 2, &["the file of --output was to be named by its path"]),
@@ -162,7 +162,7 @@ const CASES: &[Case] = &[
     ("worker list --sqlite nowhere.db", 1, &["nowhere.db", "no such file"]),
     ("worker prune --keep-days -1", 2, &["'-1' for '--keep-days <DAYS>'", "from 0s to 36500d"]),
     ("worker prune --keep-days 36501", 2, &["36500d", "a plain number is in days"]),
-    ("worker list", 1, &["workers.db", "no such file", "by `uidring worker init`"]),
+    ("worker list", 1, &["workers.db", "no such file", "create it: by `uidring worker init`\n"]),
     ("worker list --name x", 2, &["--zookeeper <HOSTS>"]),
     ("worker release", 2, &["<WORKER_ID>"]),
     ("worker release -1", 2, &["'-1' for '<WORKER_ID>'", "from 0 to"]),
