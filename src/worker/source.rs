@@ -45,7 +45,7 @@ pub trait WorkerSource {
     /// stands for a failure.
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error>;
 
-    /// Returns whether it has a single worker id, the same for every request.
+    /// Returns whether every request gets the same worker id. Such a source cannot replace it when the clock is set back.
     fn is_fixed(&self) -> bool {
         false
     }

@@ -24,7 +24,7 @@ const VARIABLE: &str = "UIDRING_URL";
 /// How URLs are written, where the engine is not known.
 const FORM: &str = "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
 
-/// What has options where the kind of worker ids, or a tag, can be chosen.
+/// Owners whose options apply only where a URL may choose the kind of worker ids, or a tag.
 const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
 
 /// The options of a generator: those of its URL, and what code adds.
@@ -68,8 +68,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Those of [`from_url`](Self::from_url), also for the relative path of a file, which would mean different files in
-    /// different folders; [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
+    /// Those of [`from_url`](Self::from_url), also for a relative path, which would mean different files in different
+    /// folders; [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
     /// read; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) if the path is the URL itself.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
@@ -82,8 +82,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Those of [`from_url`](Self::from_url), also for the relative path of a file; [`Error::Environment`] if the variable is
-    /// not set, or is no UTF-8 text.
+    /// Those of [`from_url`](Self::from_url), also for a relative path; [`Error::Environment`] if the variable is not set
+    /// or not UTF-8.
     pub fn from_env() -> Result<Self, Error> {
         let url = env::var_os(VARIABLE).ok_or_else(|| Error::Environment {
             problem: format!("the environment variable {VARIABLE} is not set; set it to {FORM}"),
@@ -289,7 +289,7 @@ impl Options {
     /// Refuses the options of other kinds of worker ids.
     fn refuse_workers(&self, chosen: &Owner) -> Result<(), Error> {
         self.refuse_others(chosen, &rows::WORKERS)?;
-        // A row of the engine's, for its disposable worker ids.
+        // The engine takes this option, but only for disposable worker ids.
         let compares = [&LEASED, &ORDINAL, &SEGMENT].iter().all(|owner| owner.name != chosen.name);
         match self.given.text(&MAX_CLOCK_DIFFERENCE) {
             Some(_) if !compares => Err(self.wrong(format!(
@@ -344,7 +344,7 @@ impl Source {
         }
     }
 
-    /// Returns all that may take an option.
+    /// Returns the owners whose options this source takes.
     fn takers(&self) -> Vec<&'static Owner> {
         let first = match self {
             Self::Store(kind) => kind.options,
@@ -354,12 +354,12 @@ impl Source {
         [&[first, &CACHED, &CLOCKED], chosen].concat()
     }
 
-    /// Returns all else that has options. Theirs are refused, and with a reason.
+    /// Returns the other owners. Their options are refused, with a reason.
     fn others(&self) -> &'static [&'static Owner] {
         if self.has_kinds() { &[] } else { CHOSEN }
     }
 
-    /// Whether the kind of worker ids, or a tag, can be chosen.
+    /// Whether the URL may choose the kind of worker ids, or a tag.
     fn has_kinds(&self) -> bool {
         matches!(self, Self::Store(kind) if !kind.has_own_workers)
     }

@@ -6,7 +6,7 @@ pub const DIALECT: Dialect = Dialect {
     // Of this moment, and not of the transaction's beginning: it may have waited for a lock.
     now: "CLOCK_TIMESTAMP()",
     now_plus: "CLOCK_TIMESTAMP() + ? * INTERVAL '1 microsecond'",
-    // An infinite time has no milliseconds.
+    // An infinite time has no milliseconds, and NULL would show a held lease as free.
     millis: |time| {
         format!(
             "CAST(FLOOR(EXTRACT(EPOCH FROM CASE {time} WHEN 'infinity' THEN '9999-12-31'

@@ -100,7 +100,7 @@ impl Session {
         check_server(has_others, row.int(0)?, row.int(1)? != 0, row.int(2)? != 0)?;
         let level = if row.int(3)? != 0 { "remote_apply" } else { "on" };
         let patience = server.settings.limits.deadline.max(Duration::from_secs(1)).as_millis();
-        // The setting holds no more.
+        // The server stores this setting in an i32.
         let patience = patience.min(i32::MAX as u128);
         session.begin = format!(
             "{BEGIN}; SET LOCAL synchronous_commit = {level};

@@ -161,12 +161,12 @@ impl Engine for Postgres {
             while let Some(attempt) = attempts.join_next().await {
                 match attempt {
                     Ok(Ok(raw)) => return Some(raw),
-                    // What will not pass is not hidden by what another host says, or by its silence.
+                    // Keep a final error, such as a failed login, whatever the other hosts answer.
                     Ok(Err(_)) if found.as_ref().is_some_and(Problem::is_final) => {}
                     Ok(Err(error)) => found = Some(failed(error)),
                     Err(error) => match error.try_into_panic() {
                         Ok(panic) => resume_unwind(panic),
-                        Err(_) => unreachable!("nobody ends an attempt"),
+                        Err(_) => unreachable!("no attempt is aborted"),
                     },
                 }
             }

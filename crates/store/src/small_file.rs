@@ -11,7 +11,7 @@ use uidring::adapter::Deadline;
 /// More than any of them holds: a device or a wrong file must not fill the memory.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// How long somebody may take to write to a pipe, and how often it is looked at.
+/// How long to wait for the first data of a pipe, and how often to look.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 ///
-/// Those of the system, and one for a file of more than 1 MiB, and for a pipe that nobody writes to within ten seconds.
+/// Those of the system; one for a file of more than 1 MiB, and one for a pipe that stays empty for ten seconds.
 pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
     read(open(path)?)
 }
@@ -35,13 +35,13 @@ pub fn read_private_file(path: &Path) -> io::Result<Vec<u8>> {
     read(file)
 }
 
-/// Opens a file. A FIFO that nobody writes to is no reason to wait here.
+/// Opens a file. Does not wait for the writer of a FIFO; [`read`] does.
 #[cfg(unix)]
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = open(path, flags | OFlags::NONBLOCK, Mode::empty())?;
-    // Whoever has it open for writing is waited for.
+    // Reads wait for a writer that has it open.
     fcntl_setfl(&file, OFlags::empty())?;
     Ok(file.into())
 }

@@ -20,7 +20,7 @@ pub struct StoreKind {
     pub form: &'static str,
     /// Whether its URLs name a file, as in `sqlite:PATH`, and not a server.
     pub is_file: bool,
-    /// Whether it assigns worker ids in a way of its own, of which there is one kind.
+    /// Whether it assigns worker ids in its own way, so that a URL cannot choose their kind.
     pub has_own_workers: bool,
     /// Checks the parts of a URL and returns the store. It does not connect.
     pub open: Open,

@@ -197,7 +197,7 @@ fn hosts_of(text: &str) -> Result<Vec<Host>, String> {
     text.split(',').map(host).collect()
 }
 
-/// Refuses a host that is empty, or that would not be shown as it is.
+/// Refuses an empty host, and one with characters that errors and logs cannot show.
 ///
 /// # Errors
 ///

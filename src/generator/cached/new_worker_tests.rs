@@ -275,7 +275,7 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     let fixed = refused(builder(&clock, "refused").worker_from(Box::new(FixedWorkerId(3))));
     assert!(matches!(fixed, Error::NoNewWorkerId { .. }), "{fixed}");
 
-    /// Has one worker id only, and does not say so: uids stay ahead.
+    /// Always returns the same worker id, but does not declare it: uids stay ahead of the clock.
     struct Same;
     impl WorkerSource for Same {
         fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {

@@ -119,7 +119,7 @@ fn a_file_holds_a_url_in_its_first_line() {
     assert!(!error.to_string().contains("s3cret"), "{error}");
 }
 
-/// Replaced characters would make another namespace, or another password.
+/// Replacing characters would name another namespace or password.
 #[test]
 fn a_variable_that_is_no_text_is_refused() {
     if env::var_os("UIDRING_URL").is_some() {

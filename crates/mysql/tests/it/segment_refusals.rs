@@ -170,7 +170,7 @@ fn a_locked_row_holds_up_its_own_tag_alone() {
     });
 }
 
-/// As by a DDL statement, or a backup with FLUSH TABLES WITH READ LOCK.
+/// A DDL statement or a backup with FLUSH TABLES WITH READ LOCK blocks the table like this.
 #[test]
 fn a_table_without_an_answer_costs_a_few_deadlines_whatever_the_number_of_tags() {
     let tags = ["a", "b", "c", "d", "e", "f", "g", "h"];

@@ -113,7 +113,7 @@ fn a_character_that_the_column_lacks_is_named_as_that() {
     }
 }
 
-/// As of a table that people made or changed by hand.
+/// A table that was made or changed by hand may hold such a value.
 #[test]
 fn a_number_that_cannot_be_read_stops_its_own_tag_alone() {
     for (column, value, why) in [

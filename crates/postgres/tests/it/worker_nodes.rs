@@ -118,7 +118,7 @@ fn a_socket_stands_for_host_and_port_and_has_no_tls() {
     assert!(refusal(&hasty.worker_nodes()).contains("and the socket its own?"));
 }
 
-/// The deadline is also a setting of the session, which is an i32 of milliseconds.
+/// The deadline also becomes a setting of the session, which the server stores as an i32 of milliseconds.
 #[test]
 fn a_deadline_may_be_as_long_as_one_likes() {
     let (database, _) = table();

@@ -195,7 +195,7 @@ pub fn acquire(
         // Without a deadline it waits for ever.
         let left = deadline.remaining().unwrap_or(Duration::MAX);
         if left.is_zero() {
-            // One was given back after the look, or cannot be leased; the next attempt finds out.
+            // A row that nobody holds was given back in the meantime, or is unusable. Try once more to find out.
             if shortage.held < shortage.leased && mem::take(&mut may_try_again) {
                 continue;
             }

@@ -79,7 +79,7 @@ impl<E: Engine> Client<E> {
         self.connection.has_reached()
     }
 
-    /// Whether it had one that did not stay silent until the deadline.
+    /// Whether it had one, and the server answered before the deadline.
     pub fn has_answered(&self) -> bool {
         self.connection.has_answered()
     }

@@ -100,7 +100,7 @@ impl<E: Engine> Connection<E> {
         self.reached
     }
 
-    /// Whether it had one that did not stay silent until the deadline.
+    /// Whether it had one, and the server answered before the deadline.
     pub fn has_answered(&self) -> bool {
         self.reached && !self.silent
     }

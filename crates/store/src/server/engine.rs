@@ -83,7 +83,7 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// Returns the options of a client for this.
     fn options(&self, purpose: Purpose) -> Self::Options;
 
-    /// Connects and logs in; `None` if that takes longer.
+    /// Connects and logs in. Returns `None` if that takes longer than `within`.
     fn connect(
         options: &Self::Options,
         within: Duration,

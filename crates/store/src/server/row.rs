@@ -53,7 +53,8 @@ impl Row {
         self.optional_int(index)?.ok_or_else(|| self.unusable(index))
     }
 
-    /// Returns a column `max_id` or `step` of a tag. What is wrong with it concerns that tag alone.
+    /// Returns the `max_id` or `step` of a tag. A value that cannot be read is an error of this tag only, so that the others
+    /// still load.
     pub fn tag_number(&self, index: usize) -> TagNumber {
         match self.optional_int::<Infallible>(index) {
             Ok(number) => number.ok_or("is NULL"),

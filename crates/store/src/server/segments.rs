@@ -202,8 +202,8 @@ impl<E: Engine> SegmentStore for ServerSegments<E> {
         self.client.run(&ListTags { create_table: self.create_table_if_missing })
     }
 
-    /// If the server cannot be reached for one tag, or gives two of them no answer, those after it get the same
-    /// error at once, so that nobody waits for many deadlines.
+    /// Once the server is unreachable, or has left two tags without an answer, the remaining tags fail at once with the
+    /// same error. So a call waits for a few deadlines at most, whatever the number of tags.
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         let (mut away, mut unanswered, mut has_waited) = (None::<LoadError>, 0, false);
         let (groups, mut apart) = self.grouped(wanted);
@@ -230,7 +230,7 @@ impl<E: Engine> SegmentStore for ServerSegments<E> {
             if let Err(error) = &done
                 && !self.client.has_answered()
             {
-                // One may be its own tag's fault, as of a trigger that waits.
+                // A single one may be the fault of its tag, such as a trigger that hangs.
                 unanswered += 1;
                 if unanswered > 1 || !self.client.has_reached() {
                     away = Some(error.clone());

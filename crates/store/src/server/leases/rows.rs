@@ -47,7 +47,7 @@ async fn list<S: Session>(
         .collect()
 }
 
-/// Returns the row of a worker id. Refuses several: each of them could have a holder.
+/// Returns the row of a worker id. Refuses several rows, since each could have a holder.
 pub async fn row<S: Session>(session: &mut S, worker_id: u64) -> Done<S, Option<LeaseRow>> {
     let mut rows = list(session, Some(worker_id)).await?;
     match rows.len() {
@@ -73,7 +73,7 @@ fn read<F>(row: &Row) -> Result<Result<LeaseRow, String>, Problem<F>> {
         is_over: row.int(4)? != 0,
         horizon: (row.optional_int(5)?, row.optional_int(6)?),
         layout: row.text(7)?.into(),
-        // A date of zeros is NULL. Nobody goes by these.
+        // MariaDB reads a date of zeros as NULL. These times are shown to people only.
         created: row.optional_int(8)?.map_or_else(Timestamp::default, Timestamp::from_millis),
         renewed: row.optional_int(9)?.map_or_else(Timestamp::default, Timestamp::from_millis),
     };
