@@ -188,11 +188,14 @@ fn a_child_gets_an_error_before_amid_and_after_a_new_worker_id() {
     wait_until(&|| generator.get().stats().clock_behind > Duration::ZERO);
     check_child(&mut owner);
     may_go_on.store(true, Ordering::Relaxed);
-    wait_until(&|| generator.get().worker_id() == 2);
-    let first = generator.get().next_uid().expect("the parent goes on");
+    let next = || generator.get().next_uid().expect("the parent goes on");
+    let worker_of = |uid| generator.get().decode(uid).expect("its own").worker_id;
+    // `worker_id` says 2 a little before the ring of worker id 1 ends.
+    wait_until(&|| worker_of(next()) == 2);
+    let first = next();
     check_child(&mut owner);
-    let next = generator.get().next_uid().expect("the parent goes on");
-    assert!(first < next && generator.get().decode(next).expect("its own").worker_id == 2);
+    let second = next();
+    assert!(first < second && worker_of(second) == 2);
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use uidring::SegmentGenerator;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::{Error, SegmentGenerator, StoreErrorKind};
 
 use super::setting::{LIMIT, Setting};
 use super::store::Store;
@@ -37,12 +37,14 @@ pub fn a_changed_step_holds_from_the_next_load_on(store: &'static dyn Store) {
 }
 
 /// Every range is as long as it says, they follow each other without a gap, and what stands in the table is
-/// their sum: whatever happens to the step meanwhile.
+/// their sum: whatever happens to the step meanwhile. A load that gives up, because the others had the row for
+/// too long, may leave a gap: nobody can tell whether it reserved its range.
 pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
     const LOADERS: usize = 8;
     const LOADS: usize = 20;
     let setting = tagged(store, 10);
     let (over, steps) = (AtomicBool::new(false), Mutex::new(BTreeSet::new()));
+    let gave_up = AtomicUsize::new(0);
     let mut ranges: Vec<LoadedSegment> = thread::scope(|scope| {
         let meddler = scope.spawn(|| {
             for step in (1..40).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
@@ -52,7 +54,7 @@ pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
         let loaders: Vec<_> = (0..LOADERS)
             .map(|_| {
                 let table = open(&setting);
-                let steps = &steps;
+                let (steps, gave_up) = (&steps, &gave_up);
                 scope.spawn(move || {
                     let (mut table, begin) = (table, Instant::now());
                     let mut ranges = Vec::new();
@@ -60,7 +62,16 @@ pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
                     while ranges.len() < LOADS || steps.lock().expect("whole").len() < 4 {
                         assert!(begin.elapsed() < LIMIT, "the step does not change");
                         let wanted = ranges.len() as u64 % 30;
-                        let loaded = load(&mut table, TAG, wanted).expect("loaded");
+                        let loaded = match load(&mut table, TAG, wanted) {
+                            Ok(loaded) => loaded,
+                            Err(LoadError::Store(Error::Store(error)))
+                                if error.kind() == StoreErrorKind::TimedOut =>
+                            {
+                                gave_up.fetch_add(1, Ordering::Relaxed);
+                                continue;
+                            }
+                            Err(error) => panic!("{}", chain(&error)),
+                        };
                         steps.lock().expect("whole").insert(loaded.table_step);
                         ranges.push(loaded);
                     }
@@ -75,14 +86,17 @@ pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
     });
     ranges.sort_unstable_by_key(|range| range.start);
     assert!(ranges.len() >= LOADERS * LOADS, "{}", ranges.len());
-    assert_eq!(ranges[0].start, 1);
+    let mut gaps = usize::from(ranges[0].start != 1);
     for pair in ranges.windows(2) {
         assert!(pair[0].end - pair[0].start >= pair[0].table_step, "too short: {pair:?}");
         assert!(pair[0].end <= pair[1].start, "two ranges overlap: {pair:?}");
-        assert!(pair[0].end == pair[1].start, "a gap between two ranges: {pair:?}");
+        gaps += usize::from(pair[0].end != pair[1].start);
     }
-    let last = ranges.last().map(|range| range.end);
-    assert_eq!(Some(max_id(&mut open(&setting), TAG)), last);
+    let (last, max_id) = (ranges[ranges.len() - 1].end, max_id(&mut open(&setting), TAG));
+    assert!(last <= max_id, "{last} of {max_id}");
+    gaps += usize::from(last != max_id);
+    let gave_up = gave_up.into_inner();
+    assert!(gaps <= gave_up, "{gaps} gaps between ranges, though {gave_up} loads gave up");
 }
 
 pub fn each_request_of_a_call_is_answered_once(store: &'static dyn Store) {
