@@ -3,7 +3,7 @@
 use uidring::{Bits, Layout, Tick};
 
 /// How a layout is written.
-pub const FORM: &str = "`uid`, `uid-long`, `snowflake` or `javascript-safe`; the widths of time, worker and sequence in \
+pub const FORM: &str = "`uid`, `uid-long`, `snowflake`, `leaf` or `javascript-safe`; the widths of time, worker and sequence in \
                         bits, as in `31/10/22`; or widths, tick and epoch, as in `41/10/12/ms/2020-01-01`";
 
 /// The most time bits that a layout has without a tick: as seconds, 2,177 years.
@@ -14,7 +14,7 @@ pub fn read(text: &str) -> Result<Layout, String> {
     match text {
         "uid" => return Ok(Layout::UID_GENERATOR),
         "uid-long" => return Ok(Layout::UID_GENERATOR_LONG),
-        "snowflake" => return Ok(Layout::SNOWFLAKE),
+        "snowflake" | "leaf" => return Ok(Layout::SNOWFLAKE),
         "javascript-safe" => return Ok(Layout::JAVASCRIPT_SAFE),
         _ => {}
     }
@@ -54,6 +54,7 @@ mod tests {
         for (text, shown) in [
             ("uid", "28/22/13 in s since 2026-01-01T00:00:00Z"),
             ("snowflake", "41/10/12 in ms since 2010-11-04T01:42:54.657Z"),
+            ("leaf", "41/10/12 in ms since 2010-11-04T01:42:54.657Z"),
             ("31/10/22", "31/10/22 in s since 2026-01-01T00:00:00Z"),
             ("41/10/12/ms/2020-01-01", "41/10/12 in ms since 2020-01-01T00:00:00Z"),
             ("30/10/12/s/2020-01-01T02:00:00+02:00", "30/10/12 in s since 2020-01-01T00:00:00Z"),

@@ -27,22 +27,27 @@
 //! Programs that need one engine and no URL can use its crate by itself, such as `uidring-postgres`.
 
 mod engines;
+mod environment;
 mod error;
 mod generator;
 mod layout;
 mod options;
+mod prepared;
 mod rows;
+mod source;
 mod worker;
 
 pub use uidring;
 pub use uidring_store::{
-    AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
-    ServerError, TableError, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    AnyStore, LeafNode, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned,
+    SegmentTable, ServerError, TableError, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
 };
 
 pub use self::error::{AnyFillError, AnyTakeError};
 pub use self::generator::{AnyGenerator, AnyStats, TagGenerator};
 pub use self::options::Options;
+pub use self::prepared::{Prepared, PreparedTag};
+pub use self::worker::WorkerKind;
 
 use uidring::Error;
 
@@ -54,11 +59,12 @@ mod readme {}
 #[doc = include_str!("../../../docs/options.md")]
 mod docs_options {}
 
-/// What the page of options is made of. Outside semantic versioning.
+/// What flags and the page of options are made of. Outside semantic versioning.
 #[doc(hidden)]
 pub mod table {
     pub use crate::engines::kinds;
-    pub use crate::rows::{GENERATORS, WORKERS};
+    pub use crate::layout::{FORM as LAYOUT_FORM, read as read_layout};
+    pub use crate::rows::{GENERATORS, WORKERS, flags};
 }
 
 /// Opens the generator of this URL. It blocks until the store has answered.

@@ -1,31 +1,25 @@
 //! A URL that was read, and what code adds to it.
 
-use std::env;
 use std::path::Path;
 
 use uidring::adapter::{in_own_thread, log};
 use uidring::generator::{CachedBuilder, ClockedBuilder, GeneratorBuilder, OnClockBack};
-use uidring::{
-    CachedUidGenerator, ClockedUidGenerator, Error, Layout, SegmentGenerator, Uid, WorkerSource,
-};
+use uidring::policy::TakePolicy;
+use uidring::{CachedUidGenerator, ClockedUidGenerator, Error, Layout, Uid, WorkerSource};
 use uidring_store::options::{Given, Kind, MAX_CLOCK_DIFFERENCE, Owner};
 use uidring_store::url::Url;
-use uidring_store::{AnyStore, ServerError, StoreKind, TableError, read_secret};
+use uidring_store::{AnyStore, ServerError, TableError, read_secret};
 
-use crate::engines::kind_of;
-use crate::generator::{AnyGenerator, TagGenerator};
+use crate::environment::{self, VARIABLE};
+use crate::generator::AnyGenerator;
 use crate::layout;
-use crate::rows::{self, CACHED, CLOCKED, DISPOSABLE, GENERATORS, LEASED, ORDINAL, SEGMENT};
-use crate::worker::{self, FixedWorker};
+use crate::prepared::{Prepared, PreparedTag};
+use crate::rows::{self, CACHED, CLOCKED, GENERATORS, LEASED, ORDINAL, SEGMENT};
+use crate::source::{FORM, Source};
+use crate::worker::{self, WorkerKind};
 
-/// The environment variable with a URL.
-const VARIABLE: &str = "UIDRING_URL";
-
-/// How URLs are written, where the engine is not known.
-const FORM: &str = "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
-
-/// Owners whose options apply only where a URL may choose the kind of worker ids, or a tag.
-const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
+/// Without `boost-power`.
+const USUAL_POWER: u32 = 3;
 
 /// The options of a generator: those of its URL, and what code adds.
 ///
@@ -43,14 +37,9 @@ pub struct Options {
     url: Url,
     given: Given,
     place: String,
+    /// Whether paths must be absolute.
+    is_absolute: bool,
     start_after: Option<Uid>,
-}
-
-/// Where worker ids come from.
-#[derive(Clone, Copy)]
-enum Source {
-    Store(&'static StoreKind),
-    Fixed(FixedWorker),
 }
 
 impl Options {
@@ -61,39 +50,58 @@ impl Options {
     /// [`ServerError::Address`](uidring_store::ServerError::Address) says what is wrong with the URL or its options. It
     /// does not repeat the URL, which may hold a password.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        Self::read(url, "as given")
+        Self::read(url, "as given", false)
+    }
+
+    /// Reads a URL of a file of settings. Errors say where it is in the words of `place`: `in /etc/shop.toml`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_url`](Self::from_url), also for a relative path, which would mean different files in different
+    /// folders.
+    pub fn from_settings(url: &str, place: &str) -> Result<Self, Error> {
+        Self::read(url.trim(), place, true)
     }
 
     /// Reads the URL in the first line of this file, which keeps a password out of the list of processes.
     ///
     /// # Errors
     ///
-    /// Those of [`from_url`](Self::from_url), also for a relative path, which would mean different files in different
-    /// folders; [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
+    /// Those of [`from_settings`](Self::from_settings); [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
     /// read; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) if the path is the URL itself.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let text = read_secret("the URL", path)?;
         let url = text.lines().next().unwrap_or_default().trim();
-        Self::read(url, &format!("in the file {}", path.display()))?.absolute()
+        Self::from_settings(url, &format!("in the file {}", path.display()))
     }
 
     /// Reads the URL in the environment variable `UIDRING_URL`.
     ///
     /// # Errors
     ///
-    /// Those of [`from_url`](Self::from_url), also for a relative path; [`Error::Environment`] if the variable is not set
-    /// or not UTF-8.
+    /// Those of [`from_settings`](Self::from_settings); [`Error::Environment`] if the variable is not set or not UTF-8.
     pub fn from_env() -> Result<Self, Error> {
-        let url = env::var_os(VARIABLE).ok_or_else(|| Error::Environment {
-            problem: format!("the environment variable {VARIABLE} is not set; set it to {FORM}"),
-        })?;
-        let url = url.to_str().ok_or_else(|| Error::Environment {
-            problem: format!(
-                "the environment variable {VARIABLE} is no UTF-8 text; set it to {FORM}"
-            ),
-        })?;
-        Self::read(url.trim(), &format!("in {VARIABLE}"))?.absolute()
+        Self::of_variable()?.ok_or_else(environment::not_set)
+    }
+
+    /// Reads the URL in `UIDRING_URL`, or this URL if the variable is not set.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_env`](Self::from_env) and [`from_url`](Self::from_url).
+    pub fn from_env_or(url: &str) -> Result<Self, Error> {
+        Self::of_variable()?
+            .map_or_else(|| Self::read(url, &format!("{url} by default"), false), Ok)
+    }
+
+    /// Returns whether the environment variable `UIDRING_URL` is set.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Environment`] if a variable is set that `UIDRING_URL` replaces.
+    pub fn is_in_env() -> Result<bool, Error> {
+        Ok(environment::url()?.is_some())
     }
 
     /// Sets an option that the URL does not set.
@@ -101,10 +109,53 @@ impl Options {
     /// # Errors
     ///
     /// As [`from_url`](Self::from_url).
-    pub fn set(mut self, name: &str, value: &str) -> Result<Self, Error> {
-        let added = self.given.add(&self.source.takers(), self.source.others(), name, value);
-        added.map_err(|problem| wrong(&self.source, &self.place, problem))?;
-        Ok(self)
+    pub fn set(self, name: &str, value: &str) -> Result<Self, Error> {
+        self.set_by(name, value, None)
+    }
+
+    /// [`set`](Self::set), for an option that errors call `called`, such as `--layout`. If the URL sets it to the same
+    /// value, that is no error.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_url`](Self::from_url).
+    pub fn set_as(self, called: &str, name: &str, value: &str) -> Result<Self, Error> {
+        self.set_by(name, value, Some(called))
+    }
+
+    /// Forgets an option of the URL, so that another value can be set.
+    #[must_use]
+    pub fn unset(mut self, name: &str) -> Self {
+        self.given.remove(&self.source.takers(), name);
+        self
+    }
+
+    /// Returns the value of an option, if it is set.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.given.get(name)
+    }
+
+    /// Returns whether the URL holds a password.
+    pub fn has_password(&self) -> bool {
+        self.url.password.is_some()
+    }
+
+    /// Returns the layout of uids.
+    pub fn layout(&self) -> Layout {
+        let given = self.given.text(&rows::LAYOUT).and_then(|text| layout::read(text).ok());
+        given.unwrap_or(match self.given.text(&rows::GENERATOR) {
+            Some("snowflake" | "leaf-snowflake") => Layout::SNOWFLAKE,
+            _ => Layout::UID_GENERATOR,
+        })
+    }
+
+    /// Returns where the worker id of a generator with a layout comes from.
+    pub fn worker_kind(&self) -> WorkerKind {
+        match self.source {
+            Source::Fixed(_) => WorkerKind::Chosen,
+            Source::Store(kind) if kind.has_own_workers => WorkerKind::Registered,
+            Source::Store(_) => WorkerKind::of(&self.given, self.layout()),
+        }
     }
 
     /// Issues only uids above this one: the greatest so far with the worker id of a `worker:` URL, which has no memory.
@@ -133,9 +184,20 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the engine or the generator does not take an
-    /// option; those of [`CachedBuilder::build`], [`ClockedBuilder::build`], [`SegmentGenerator`] and of the store.
+    /// Those of [`prepare`](Self::prepare), [`CachedBuilder::build`], [`ClockedBuilder::build`], [`SegmentGenerator`](uidring::SegmentGenerator)
+    /// and the store.
     pub fn open(self) -> Result<AnyGenerator, Error> {
+        self.prepare()?.open()
+    }
+
+    /// Checks all options. It does not connect, and uses up no worker id.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the engine or the generator does not take an
+    /// option; [`Error::WorkerIdOutOfRange`] for a worker id that the layout does not have; [`Error::Environment`] if the
+    /// environment does not name a pod's ordinal or an instance; those of the files that the URL names.
+    pub fn prepare(self) -> Result<Prepared, Error> {
         let default = if self.given.text(&rows::TAG).is_some() { "segment" } else { "cached" };
         let kind = self.given.text(&rows::GENERATOR).unwrap_or(default);
         let chosen = match kind {
@@ -147,9 +209,9 @@ impl Options {
         match kind {
             "segment" => self.segment(),
             "cached" => self.cached(),
-            "clock" => self.clocked(ClockedUidGenerator::builder(), Layout::UID_GENERATOR),
-            "snowflake" => self.clocked(ClockedUidGenerator::snowflake(), Layout::SNOWFLAKE),
-            _ => self.clocked(ClockedUidGenerator::leaf_snowflake(), Layout::SNOWFLAKE),
+            "clock" => self.clocked(ClockedUidGenerator::builder()),
+            "snowflake" => self.clocked(ClockedUidGenerator::snowflake()),
+            _ => self.clocked(ClockedUidGenerator::leaf_snowflake()),
         }
     }
 
@@ -162,7 +224,7 @@ impl Options {
         in_own_thread(|| self.open()).await
     }
 
-    fn read(text: &str, place: &str) -> Result<Self, Error> {
+    fn read(text: &str, place: &str, is_absolute: bool) -> Result<Self, Error> {
         let form = if text.starts_with("worker:") { worker::FORM } else { FORM };
         let source = Source::of(text).map_err(|problem| address(form, place, problem))?;
         let wrong = |problem| wrong(&source, place, problem);
@@ -173,11 +235,30 @@ impl Options {
             let names = given.harmless().join(", ");
             log!(debug, "these parameters of the URL {place} change nothing: {names}");
         }
-        Ok(Self { source, url, given, place: place.into(), start_after: None })
+        let options =
+            Self { source, url, given, place: place.into(), is_absolute, start_after: None };
+        options.check_paths()?;
+        Ok(options)
     }
 
-    /// Refuses a relative path.
-    fn absolute(self) -> Result<Self, Error> {
+    fn of_variable() -> Result<Option<Self>, Error> {
+        let url = environment::url()?;
+        url.map(|url| Self::from_settings(&url, &format!("in {VARIABLE}"))).transpose()
+    }
+
+    fn set_by(mut self, name: &str, value: &str, called: Option<&str>) -> Result<Self, Error> {
+        let (takers, others) = (self.source.takers(), self.source.others());
+        let added = self.given.add(&takers, others, name, value, called);
+        added.map_err(|problem| self.unfit(problem))?;
+        self.check_paths()?;
+        Ok(self)
+    }
+
+    /// Refuses a relative path where paths must be absolute.
+    fn check_paths(&self) -> Result<(), Error> {
+        if !self.is_absolute {
+            return Ok(());
+        }
         let own = match self.source {
             Source::Store(kind) if kind.is_file => {
                 Some(("its path".into(), self.url.path.concat()))
@@ -194,15 +275,18 @@ impl Options {
             Some((what, _)) => Err(self.wrong(format!(
                 "{what} is relative, and would mean another file in another folder"
             ))),
-            None => Ok(self),
+            None => Ok(()),
         }
     }
 
-    fn cached(self) -> Result<AnyGenerator, Error> {
-        let (given, layout) = (&self.given, self.layout(Layout::UID_GENERATOR));
-        let mut builder = self.set_up(CachedUidGenerator::builder(), layout)?;
-        if let Some(power) = given.number(&rows::BOOST_POWER) {
-            builder = builder.boost_power(power.try_into().unwrap_or(u32::MAX));
+    fn cached(self) -> Result<Prepared, Error> {
+        let given = &self.given;
+        let power = given.number(&rows::BOOST_POWER).map(|power| power.try_into());
+        let power = power.and_then(Result::ok);
+        CachedUidGenerator::ring_memory(&self.layout(), power.unwrap_or(USUAL_POWER))?;
+        let mut builder = self.set_up(CachedUidGenerator::builder())?;
+        if let Some(power) = power {
+            builder = builder.boost_power(power);
         }
         if let Some(limit) = given.time(&rows::MAX_BORROW) {
             builder = CachedBuilder::max_borrow(builder, limit);
@@ -213,44 +297,42 @@ impl Options {
         if given.is(&rows::ON_CLOCK_BACK, "new-worker-id") {
             builder = builder.on_clock_back(OnClockBack::NewWorkerId);
         }
-        Ok(AnyGenerator::Cached(builder.build()?))
+        Ok(Prepared::Cached(Box::new(builder)))
     }
 
-    fn clocked(self, builder: ClockedBuilder, usual: Layout) -> Result<AnyGenerator, Error> {
-        let layout = self.layout(usual);
-        Ok(AnyGenerator::Clocked(self.set_up(builder, layout)?.build()?))
+    fn clocked(self, builder: ClockedBuilder) -> Result<Prepared, Error> {
+        Ok(Prepared::Clocked(Box::new(self.set_up(builder)?)))
     }
 
-    fn segment(self) -> Result<AnyGenerator, Error> {
+    fn segment(self) -> Result<Prepared, Error> {
         self.refuse_workers(&SEGMENT)?;
         if self.start_after.is_some() {
-            return Err(self.wrong("`start_after` is not for generator=segment"));
+            return Err(self.unfit(
+                "--start-after and start_after are for worker:N: a tag knows what was issued",
+            ));
         }
         let tag = self.given.text(&rows::TAG);
-        let tag = tag.ok_or_else(|| self.wrong("generator=segment needs a `tag`"))?;
+        let tag = tag.ok_or_else(|| self.unfit("generator=segment needs a `tag`"))?;
         // It may hold a password, and errors name the tag.
         if tag.contains("://") {
             return Err(TableError::UrlForTag.into());
         }
-        let mut builder = SegmentGenerator::builder(self.store()?.segment_store()?);
-        if let Some(policy) = self.given.text(&rows::TAKE).and_then(|text| rows::policy(text).ok())
-        {
-            builder = builder.take_policy(policy);
-        }
-        Ok(AnyGenerator::Segment(TagGenerator::new(builder.build()?, tag)?))
+        let store = self.store()?;
+        Ok(Prepared::Segment(PreparedTag {
+            store: store.segment_store()?,
+            tag: tag.to_owned(),
+            take_policy: self.take_policy(),
+            deadline: store.deadline(),
+        }))
     }
 
-    fn layout(&self, usual: Layout) -> Layout {
-        let given = self.given.text(&rows::LAYOUT).and_then(|text| layout::read(text).ok());
-        given.unwrap_or(usual)
+    fn take_policy(&self) -> Option<TakePolicy> {
+        self.given.text(&rows::TAKE).and_then(|text| rows::policy(text).ok())
     }
 
     /// Sets what all generators with a layout have.
-    fn set_up<O>(
-        &self,
-        builder: GeneratorBuilder<O>,
-        layout: Layout,
-    ) -> Result<GeneratorBuilder<O>, Error> {
+    fn set_up<O>(&self, builder: GeneratorBuilder<O>) -> Result<GeneratorBuilder<O>, Error> {
+        let layout = self.layout();
         let mut builder = builder.layout(layout).worker_from(self.worker(layout)?);
         if let Some(name) = self.given.text(&rows::NAMESPACE) {
             builder = builder.namespace(name);
@@ -258,8 +340,7 @@ impl Options {
         if let Some(limit) = self.given.time(&rows::MAX_START_WAIT) {
             builder = builder.max_start_wait(limit);
         }
-        if let Some(policy) = self.given.text(&rows::TAKE).and_then(|text| rows::policy(text).ok())
-        {
+        if let Some(policy) = self.take_policy() {
             builder = builder.take_policy(policy);
         }
         Ok(match self.start_after {
@@ -269,8 +350,10 @@ impl Options {
     }
 
     fn worker(&self, layout: Layout) -> Result<Box<dyn WorkerSource + Send>, Error> {
+        let kind = self.worker_kind();
+        self.refuse_workers(kind.owner())?;
         if let Source::Fixed(worker) = self.source {
-            self.refuse_workers(&worker::OWNER)?;
+            worker.check(layout).map_err(|problem| self.unfit(problem))?;
             if self.start_after.is_none() {
                 log!(
                     warn,
@@ -281,9 +364,12 @@ impl Options {
             return Ok(Box::new(worker));
         }
         if self.start_after.is_some() {
-            return Err(self.wrong("`start_after` is for worker:N; a store knows what was issued"));
+            return Err(self.unfit(
+                "--start-after and start_after are for worker:N: a store knows what was issued",
+            ));
         }
-        worker::source(&*self.store()?, &self.given, layout, |chosen| self.refuse_workers(chosen))
+        worker::source(kind, &*self.store()?, &self.given, layout)
+            .map_err(|error| self.placed(error))
     }
 
     /// Refuses the options of other kinds of worker ids.
@@ -292,7 +378,7 @@ impl Options {
         // The engine takes this option, but only for disposable worker ids.
         let compares = [&LEASED, &ORDINAL, &SEGMENT].iter().all(|owner| owner.name != chosen.name);
         match self.given.text(&MAX_CLOCK_DIFFERENCE) {
-            Some(_) if !compares => Err(self.wrong(format!(
+            Some(_) if !compares => Err(self.unfit(format!(
                 "`max-clock-difference` is for worker=disposable, and not for {}",
                 chosen.name
             ))),
@@ -301,7 +387,12 @@ impl Options {
     }
 
     fn refuse_others(&self, chosen: &Owner, owners: &[&Owner]) -> Result<(), Error> {
-        self.given.refuse_others(chosen, owners).map_err(|problem| self.wrong(problem))
+        self.given.refuse_others(chosen, owners).map_err(|problem| self.unfit(problem))
+    }
+
+    /// Options that do not go together, or with what they are for.
+    fn unfit(&self, problem: impl Into<String>) -> Error {
+        ServerError::Options { problem: problem.into(), place: self.place.clone() }.into()
     }
 
     fn wrong(&self, problem: impl Into<String>) -> Error {
@@ -316,52 +407,6 @@ impl Options {
             }
             _ => error,
         }
-    }
-}
-
-impl Source {
-    fn of(url: &str) -> Result<Self, String> {
-        if url.is_empty() {
-            return Err("it is empty".into());
-        }
-        match url.strip_prefix("worker:") {
-            Some(_) => FixedWorker::of(url).map(Self::Fixed),
-            None => kind_of(url).map(Self::Store),
-        }
-    }
-
-    fn split(&self, text: &str) -> Result<Url, String> {
-        match self {
-            Self::Store(kind) => kind.split(text),
-            Self::Fixed(_) => Url::split_path(text, "worker"),
-        }
-    }
-
-    fn form(&self) -> &'static str {
-        match self {
-            Self::Store(kind) => kind.form,
-            Self::Fixed(_) => worker::FORM,
-        }
-    }
-
-    /// Returns the owners whose options this source takes.
-    fn takers(&self) -> Vec<&'static Owner> {
-        let first = match self {
-            Self::Store(kind) => kind.options,
-            Self::Fixed(_) => &worker::OWNER,
-        };
-        let chosen = if self.has_kinds() { CHOSEN } else { &[] };
-        [&[first, &CACHED, &CLOCKED], chosen].concat()
-    }
-
-    /// Returns the other owners. Their options are refused, with a reason.
-    fn others(&self) -> &'static [&'static Owner] {
-        if self.has_kinds() { &[] } else { CHOSEN }
-    }
-
-    /// Whether the URL may choose the kind of worker ids, or a tag.
-    fn has_kinds(&self) -> bool {
-        matches!(self, Self::Store(kind) if !kind.has_own_workers)
     }
 }
 

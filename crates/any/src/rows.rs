@@ -11,19 +11,23 @@ use crate::layout;
 pub static GENERATOR: Row = Row::new(
     "generator",
     Kind::Words(&["cached", "clock", "snowflake", "leaf-snowflake", "segment"]),
-    "`cached` takes from a ring that a thread keeps full. `clock`, `snowflake` and `leaf-snowflake` read the clock at each \
+    "Which generator. `cached` takes from a ring that a thread keeps full. `clock`, `snowflake` and `leaf-snowflake` read the clock at each \
      take, as Baidu's DefaultUidGenerator, Twitter's Snowflake and Leaf do. `segment` counts up by `tag`",
 )
-.default("cached; segment with `tag`");
+.default("cached; segment with `tag`")
+.flag();
 
-pub static TAG: Row = Row::new("tag", Kind::Text, "The tag whose ids are taken; it has to exist");
+pub static TAG: Row =
+    Row::new("tag", Kind::Text, "Take the numbers of this tag, which has to exist").flag();
 
 pub static LAYOUT: Row = Row::new(
     "layout",
     Kind::Form { form: layout::FORM, check: |text| layout::read(text).map(|_| ()) },
-    "How the bits of a uid are divided. Widths alone count seconds since 2026",
+    "How the bits of a uid are divided into time, worker id and sequence. Widths alone count seconds since 2026. `leaf` is \
+     `snowflake`, shown without datacenters",
 )
-.default("uid; snowflake with generator=snowflake and leaf-snowflake");
+.default("uid; snowflake with generator=snowflake and leaf-snowflake")
+.flag();
 
 pub static NAMESPACE: Row = Row::new(
     "namespace",
@@ -41,7 +45,8 @@ pub static MAX_BORROW: Row = Row::new(
     Kind::Time(Duration::ZERO..=CENTURY),
     "How far uids may be ahead of the clock",
 )
-.default("no limit; 10m with a lease");
+.default("no limit; 10m with a lease")
+.flag();
 
 pub static MAX_LAG: Row = Row::new(
     "max-lag",
@@ -77,10 +82,11 @@ pub static TAKE: Row = Row::new(
 pub static WORKER: Row = Row::new(
     "worker",
     Kind::Words(&["disposable", "lease", "ordinal"]),
-    "`disposable`: each start uses up a worker id. `lease`: hold one, renew it, and give it back. `ordinal`: that of this pod \
+    "Where the worker id comes from. `disposable`: each start uses one up. `lease`: hold one, renew it, and give it back. `ordinal`: that of this pod \
      in its StatefulSet, with SQLite on the pod's volume",
 )
-.default("lease if the layout has fewer than 100,000 worker ids, else disposable");
+.default("lease if the layout has fewer than 100,000 worker ids, else disposable")
+.flag();
 
 pub static LEASE: Row = Row::new(
     "lease",
@@ -125,6 +131,17 @@ pub static CLOCKED: Owner =
     owner("generators on the clock", &[&GENERATOR, &LAYOUT, &NAMESPACE, &MAX_START_WAIT, &TAKE]);
 
 pub static SEGMENT: Owner = owner("generator=segment", &[&GENERATOR, &TAG, &TAKE]);
+
+/// Returns the options for which a program has flags, in the order of the tables.
+pub fn flags() -> Vec<&'static Row> {
+    let mut flags: Vec<&Row> = Vec::new();
+    for row in [&SEGMENT, &CACHED, &DISPOSABLE].iter().flat_map(|owner| owner.rows) {
+        if row.is_flag && flags.iter().all(|flag| flag.name != row.name) {
+            flags.push(row);
+        }
+    }
+    flags
+}
 
 /// The kinds of worker ids, and what each takes.
 pub static WORKERS: [&Owner; 3] = [&DISPOSABLE, &LEASED, &ORDINAL];

@@ -15,6 +15,12 @@ pub const FORM: &str = "worker:N, or worker:D/W with Snowflake's datacenter and 
 /// A worker id of one's choice.
 pub static OWNER: Owner = rows::owner("worker:N", &[]);
 
+/// A worker id of a registry.
+static REGISTERED: Owner = rows::owner("this engine, which assigns worker ids in its own way", &[]);
+
+/// The bits of Snowflake's datacenter and worker.
+const NODE_BITS: u8 = 10;
+
 /// Layouts with fewer worker ids than this lease them by default: the others are too many to be used up.
 const MANY: u64 = 100_000;
 
@@ -49,6 +55,26 @@ impl FixedWorker {
     }
 }
 
+impl FixedWorker {
+    /// Checks that the layout has the worker id, or says what is wrong.
+    pub fn check(self, layout: Layout) -> Result<(), String> {
+        if matches!(self, Self::Node(_)) && layout.bits().worker != NODE_BITS {
+            return Err(format!(
+                "worker:D/W is for layouts with {NODE_BITS} worker bits, such as snowflake, and not for {layout}; write \
+                 worker:N"
+            ));
+        }
+        match self.acquire(&WorkerRequest::new(layout)) {
+            Ok(_) => Ok(()),
+            Err(Error::WorkerIdOutOfRange { worker_id, max }) => Err(format!(
+                "worker id {worker_id} is out of range: layout {layout} has worker ids 0 to {max}; choose one of them, or \
+                 a layout with more worker bits"
+            )),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
 impl WorkerSource for FixedWorker {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         match self {
@@ -62,35 +88,79 @@ impl WorkerSource for FixedWorker {
     }
 }
 
-/// Returns the source of worker ids that the options choose. `check` refuses the options of other kinds.
+/// Where a generator's worker id comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerKind {
+    /// The URL names it: `worker:N`.
+    Chosen,
+    /// A registry gives each instance one.
+    Registered,
+    /// Each start uses one up.
+    Disposable,
+    /// It is leased, and given back when the generator is dropped.
+    Leased,
+    /// It is that of the pod's ordinal, and leased.
+    Ordinal,
+}
+
+impl WorkerKind {
+    /// The kind that a store's URL chooses, or the layout.
+    pub fn of(given: &Given, layout: Layout) -> Self {
+        match given.text(&rows::WORKER) {
+            Some("lease") => Self::Leased,
+            Some("ordinal") => Self::Ordinal,
+            None if layout.workers() < MANY => Self::Leased,
+            _ => Self::Disposable,
+        }
+    }
+
+    /// What takes the options of this kind.
+    pub fn owner(self) -> &'static Owner {
+        match self {
+            Self::Chosen => &OWNER,
+            Self::Registered => &REGISTERED,
+            Self::Disposable => &DISPOSABLE,
+            Self::Leased => &LEASED,
+            Self::Ordinal => &ORDINAL,
+        }
+    }
+
+    /// Whether somebody else may have the worker id after this process, so that the store has to know what was issued.
+    pub fn is_given_back(self) -> bool {
+        matches!(self, Self::Registered | Self::Leased | Self::Ordinal)
+    }
+}
+
+/// Returns the source of a store's worker ids. It does not connect.
 pub fn source(
+    kind: WorkerKind,
     store: &dyn AnyStore,
     given: &Given,
     layout: Layout,
-    check: impl Fn(&Owner) -> Result<(), Error>,
 ) -> Result<Box<dyn WorkerSource + Send>, Error> {
-    if let Some(source) = store.own_workers() {
-        check(&rows::owner("this engine, which assigns worker ids in its own way", &[]))?;
-        return Ok(source);
-    }
-    let default = if layout.workers() < MANY { "lease" } else { "disposable" };
-    match given.text(&rows::WORKER).unwrap_or(default) {
-        "lease" => {
-            check(&LEASED)?;
-            Ok(store.lease_table(lease(given))?)
-        }
-        "ordinal" => {
-            check(&ORDINAL)?;
+    match kind {
+        WorkerKind::Leased => Ok(store.lease_table(lease(given))?),
+        WorkerKind::Ordinal => {
             let offset = given.number(&rows::ORDINAL_OFFSET).unwrap_or_default();
             let of = |ordinal: Ordinal| store.worker_of(ordinal.offset(offset), lease(given));
             // A store without ordinals says so, whether or not there is one.
             of(Ordinal::new(0))?;
-            of(Ordinal::from_env()?)
+            let ordinal = Ordinal::from_env()?;
+            ordinal.offset(offset).worker_id(&layout).map_err(|error| match error {
+                Error::WorkerIdOutOfRange { worker_id, max } => Error::Environment {
+                    problem: format!(
+                        "ordinal {} with ordinal-offset {offset} is worker id {worker_id}, and layout {layout} has \
+                         worker ids 0 to {max}; choose a lower offset, or a layout with more worker bits",
+                        ordinal.number()
+                    ),
+                },
+                error => error,
+            })?;
+            of(ordinal)
         }
-        _ => {
-            check(&DISPOSABLE)?;
-            Ok(store.worker_table(None)?)
-        }
+        WorkerKind::Disposable => Ok(store.worker_table(None)?),
+        WorkerKind::Chosen | WorkerKind::Registered => store.own_workers(),
     }
 }
 

@@ -18,47 +18,32 @@ fn main() {
     let server = MariaDb::start_with(&["--innodb-flush-log-at-trx-commit=1"]);
     let database = server.database();
     let (alone, members) = (Etcd::start(), Cluster::start());
-    let (etcd, three) = (alone.endpoints(), members.endpoints());
     let postgres = Postgres::start();
     let postgres_database = postgres.database();
-    let url_file = folder.path().join("postgres-url");
-    std::fs::write(&url_file, postgres_database.url()).expect("written");
-    let postgres = ["--postgres-url-file", "postgres-url"];
     let zookeeper = ZooKeeper::start();
-    let zookeeper_servers = zookeeper.hosts();
+    let members: Vec<_> =
+        members.servers().iter().map(|member| member.address().to_string()).collect();
+    let (mysql, postgres) = (database.url(), postgres_database.url());
+    let (etcd, three) = (alone.url("alone"), format!("etcd://{}/three", members.join(",")));
+    let zookeeper = format!("zookeeper://{}?name=shop", zookeeper.hosts());
+    let sqlite = |name: &str| format!("sqlite:{}?mode=rwc", folder.path().join(name).display());
+    let disposable = ["generate"].as_slice();
+    let lease = ["generate", "--worker", "lease"].as_slice();
     let contestants = [
-        ("true (a process that does nothing)", vec![]),
-        ("--worker-id", vec!["generate", "--worker-id", "5"]),
-        ("--sqlite", vec!["generate", "--sqlite", "workers.db?mode=rwc"]),
-        ("--mysql, over loopback", vec!["generate"]),
-        ("--etcd, over loopback", vec!["generate", "--etcd", &etcd]),
-        (
-            "--worker lease --sqlite",
-            vec!["generate", "--worker", "lease", "--sqlite", "leases.db?mode=rwc"],
-        ),
-        ("--worker lease --mysql, over loopback", vec!["generate", "--worker", "lease"]),
-        (
-            "--worker lease --etcd, over loopback",
-            vec!["generate", "--worker", "lease", "--etcd", &etcd],
-        ),
-        (
-            "--worker lease --etcd, three members on loopback",
-            vec!["generate", "--worker", "lease", "--etcd", &three],
-        ),
-        ("--postgres, over loopback", ["generate"].into_iter().chain(postgres).collect()),
-        (
-            "--worker lease --postgres, over loopback",
-            ["generate", "--worker", "lease"].into_iter().chain(postgres).collect(),
-        ),
-        (
-            "--zookeeper, over loopback",
-            ["generate", "--name", "shop", "--instance", "web-0", "--zookeeper"]
-                .into_iter()
-                .chain([&*zookeeper_servers])
-                .collect(),
-        ),
+        ("true (a process that does nothing)", [].as_slice(), String::new()),
+        ("worker:N", disposable, "worker:5".into()),
+        ("SQLite", disposable, sqlite("workers.db")),
+        ("MySQL, over loopback", disposable, mysql.clone()),
+        ("etcd, over loopback", disposable, etcd.clone()),
+        ("a lease, SQLite", lease, sqlite("leases.db")),
+        ("a lease, MySQL, over loopback", lease, mysql.clone()),
+        ("a lease, etcd, over loopback", lease, etcd),
+        ("a lease, etcd, three members on loopback", lease, three),
+        ("PostgreSQL, over loopback", disposable, postgres.clone()),
+        ("a lease, PostgreSQL, over loopback", lease, postgres.clone()),
+        ("ZooKeeper, over loopback", disposable, zookeeper),
     ];
-    let run = |words: &[&str]| {
+    let run = |words: &[&str], url: &str| {
         let mut command = match words {
             [] => Command::new("true"),
             words => {
@@ -71,8 +56,8 @@ fn main() {
             .current_dir(folder.path())
             .env("HOME", folder.path())
             .env_remove("XDG_DATA_HOME")
-            .env_remove("UIDRING_WORKER_ID")
-            .env("UIDRING_MYSQL_URL", database.url())
+            .env("UIDRING_URL", url)
+            .env("UIDRING_INSTANCE", "web-0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -86,19 +71,18 @@ fn main() {
         time
     };
     // The table, the file, and the pages of the program.
-    for flags in [&[][..], &postgres] {
+    for url in [&mysql, &postgres] {
         Command::new(env!("CARGO_BIN_EXE_uidring"))
             .args(["worker", "init", "--leases"])
-            .args(flags)
             .current_dir(folder.path())
-            .env("UIDRING_MYSQL_URL", database.url())
+            .env("UIDRING_URL", url)
             .status()
             .expect("runs");
     }
     let mut times = vec![Vec::new(); contestants.len()];
     for round in 0..=rounds {
-        for ((_, words), times) in contestants.iter().zip(&mut times) {
-            let time = run(words);
+        for ((_, words, url), times) in contestants.iter().zip(&mut times) {
+            let time = run(words, url);
             if round > 0 {
                 times.push(time);
             }
@@ -112,7 +96,7 @@ fn main() {
         })
         .collect();
     println!("| worker id from | first uid after | ratio |\n|---|---|---|");
-    for ((name, _), median) in contestants.iter().zip(&medians) {
+    for ((name, ..), median) in contestants.iter().zip(&medians) {
         let ratio = median.as_secs_f64() / medians[0].as_secs_f64();
         println!("| {name} | {:.2} ms | {ratio:.2} |", median.as_secs_f64() * 1e3);
     }

@@ -1,10 +1,6 @@
 //! Commands in messages, with the flags of the database that the message is about: without them, they would act on
 //! another one.
 
-use std::path::Path;
-
-use uidring_store::quoted;
-
 /// What stands after a command whose flags only the program knows.
 const UNKNOWN: [(&str, &str); 3] = [
     (" and the flags of this database and layout", " and the flags of this layout"),
@@ -13,7 +9,7 @@ const UNKNOWN: [(&str, &str); 3] = [
 ];
 
 /// Returns the text with these flags in each command that it names and that lacks them: `uidring worker list` becomes
-/// `uidring worker list --sqlite a.db`.
+/// `uidring worker list -u sqlite:a.db`.
 pub fn with_flags(text: &str, flags: &str) -> String {
     let (mut whole, mut rest) = (String::new(), text);
     while let Some((before, at)) = rest.split_once("`uidring ")
@@ -24,7 +20,7 @@ pub fn with_flags(text: &str, flags: &str) -> String {
         whole.push_str("`uidring ");
         whole.push_str(command);
         rest = after;
-        if is_about_one && !flags.is_empty() && !command.contains(" --sqlite ") {
+        if is_about_one && !flags.is_empty() && !command.contains(" -u ") {
             whole.push(' ');
             whole.push_str(flags);
         }
@@ -38,16 +34,6 @@ pub fn with_flags(text: &str, flags: &str) -> String {
     whole + rest
 }
 
-/// A flag that names a file, as one writes it.
-pub fn file(flag: &str, path: Option<&Path>) -> Option<String> {
-    path.map(|path| value(flag, &path.to_string_lossy()))
-}
-
-/// A flag with its value, as one writes it.
-pub fn value(flag: &str, value: &str) -> String {
-    format!("{flag} {}", quoted(value))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,22 +41,21 @@ mod tests {
     #[test]
     fn commands_get_the_flags_and_nothing_else_does() {
         for (text, expected) in [
-            ("by `uidring worker init`, or", "by `uidring worker init --etcd a:1`, or"),
-            ("`uidring segment list --sqlite b`", "`uidring segment list --sqlite b`"),
+            ("by `uidring worker init`, or", "by `uidring worker init -u etcd://a:1`, or"),
+            ("`uidring segment list -u sqlite:b`", "`uidring segment list -u sqlite:b`"),
             ("`uidring serve --help` and `uid`", "`uidring serve --help` and `uid`"),
             (
                 "`uidring worker fence ID` and the flags of this database; x",
-                "`uidring worker fence ID --etcd a:1`; x",
+                "`uidring worker fence ID -u etcd://a:1`; x",
             ),
             ("see `uidring worker", "see `uidring worker"),
         ] {
-            assert_eq!(with_flags(text, "--etcd a:1"), expected);
+            assert_eq!(with_flags(text, "-u etcd://a:1"), expected);
         }
         let layout = "`uidring worker reuse 1 3` and the flags of this database and layout";
         assert_eq!(
             with_flags(layout, ""),
             "`uidring worker reuse 1 3` and the flags of this layout"
         );
-        assert_eq!(value("--sqlite", "it's?mode=rwc"), r"--sqlite 'it'\''s?mode=rwc'");
     }
 }

@@ -24,7 +24,6 @@ use self::measure::{Lineup, Plan, measure};
 use self::report::Report;
 use self::takers::Batch;
 use self::threads::Crew;
-use crate::args::layout::Preset;
 use crate::failure::Failure;
 use crate::{progress, stdio};
 
@@ -32,7 +31,7 @@ use crate::{progress, stdio};
 const WORKER_ID: u64 = 1;
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
-    let layout = args.layout.resolve_silently(Preset::Uid)?.layout;
+    let layout = args.layout.layout()?;
     let generator = CachedUidGenerator::builder().layout(layout).worker_id(WORKER_ID).build()?;
     let crew = Crew { threads: args.threads.into(), cores: cores(args.pin)? };
     // From 1 on: the check that ids increase begins above 0.

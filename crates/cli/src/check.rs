@@ -13,7 +13,7 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::{Layout, Timestamp, Uid};
 use uidring_store::check_path;
 
-use crate::args::layout::{LayoutArgs, Preset};
+use crate::args::layout::LayoutArgs;
 use crate::failure::Failure;
 use crate::input::Ids;
 use crate::lines::Format;
@@ -27,13 +27,13 @@ use crate::{progress, report, stdio, table};
 /// Prints what it found. The status is 1 if an id comes twice, a line is neither an id nor blank, or an id is not of
 /// the layout; with --ordered also if an id is not above the one before it, in the order of the files.
 ///
-/// Fields are checked if a layout is given by --preset, --layout, --tick or --epoch. More than 8 million
+/// Fields are checked if --layout is given. More than 8 million
 /// ids are sorted with a temporary file of 8 bytes per id, in the folder that TMPDIR names. Files with an id that comes
 /// twice are read again, to tell the lines; stdin cannot be.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  uidring generate -n 1000 | uidring check --preset uid --ordered
+  uidring generate -n 1000 | uidring check --layout uid --ordered
   uidring generate -n 1M --format binary --output ids.bin && uidring check --format binary ids.bin")]
 pub struct CheckArgs {
     /// The files of ids; without any, or for `-`, they are read from stdin
@@ -68,7 +68,7 @@ const MAX_WORKERS: usize = 1 << 20;
 pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     drop(stdio::stdout()?);
     let layout = match args.layout.is_given() {
-        true => Some(args.layout.resolve(Preset::Uid)?.layout),
+        true => Some(args.layout.layout()?),
         false => None,
     };
     let mut check = Check::new(layout, args.ordered);

@@ -17,18 +17,7 @@ pub enum Failure {
     /// The command line is wrong: status 2.
     Usage(String),
     /// This build lacks a feature: status 2.
-    #[cfg_attr(
-        all(
-            feature = "bench",
-            feature = "etcd",
-            feature = "mysql",
-            feature = "postgres",
-            feature = "server",
-            feature = "sqlite",
-            feature = "zookeeper-tls"
-        ),
-        expect(dead_code)
-    )]
+    #[cfg_attr(all(feature = "bench", feature = "server"), expect(dead_code))]
     NotBuilt { feature: &'static str },
     /// The command failed: status 1.
     Failed(String),
@@ -122,8 +111,8 @@ impl From<uidring::Error> for Failure {
             u64::MAX => format!("at least {} is needed", text(min)),
             max => format!("{} to {} are allowed", text(min), text(max)),
         };
-        let flag = option.replace('_', "-");
-        Self::Usage(format!("--{flag} {} is out of range: {range}", text(value)))
+        let option = option.replace('_', "-");
+        Self::Usage(format!("{option} {} is out of range: {range}", text(value)))
     }
 }
 

@@ -7,40 +7,53 @@ mod uids;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use uidring::ClockedUidGenerator;
+use uidring_any::{Options, Prepared};
 
 pub use self::args::GenerateArgs;
-use self::args::Generator;
-use crate::args::layout::Preset;
+use crate::args::layout::ResolvedLayout;
+use crate::args::url::wrong;
 use crate::failure::Failure;
-use crate::lines::Format;
-use crate::{output, sink};
+use crate::lines::{Lines, lines};
+use crate::output::{OpenSource, print};
+use crate::sink;
 
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    generate(args).map_err(|failure| failure.advised(&args.worker.flags()))
+    generate(args).map_err(|failure| failure.advised(&args.url.flags()))
 }
 
 fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     let path = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    if args.format == Format::Binary && path.is_none() && io::stdout().is_terminal() {
+    if args.format.is_binary() && path.is_none() && io::stdout().is_terminal() {
         return Err(Failure::Usage(
             "--format binary is not for a terminal: name a file with --output, or a pipe".into(),
         ));
     }
-    let (source, lines) = match args.generator {
-        Generator::Cached => uids::open(args, Preset::Uid, uids::cached),
-        Generator::Clock => {
-            uids::open(args, Preset::Uid, uids::clocked(ClockedUidGenerator::builder()))
-        }
-        Generator::Snowflake => {
-            uids::open(args, Preset::Snowflake, uids::clocked(ClockedUidGenerator::snowflake()))
-        }
-        Generator::LeafSnowflake => {
-            uids::open(args, Preset::Leaf, uids::clocked(ClockedUidGenerator::leaf_snowflake()))
-        }
-        Generator::Segment => segments::open(args),
-    }?;
+    let options = args.url.options(args.options.given())?;
+    let options = match args.start_after {
+        Some(uid) => options.start_after(uid),
+        None => options,
+    };
+    let (source, lines) = source(args, options)?;
     // Wrong flags leave no file, and a closed stdout or a file that cannot be written uses up no worker id.
     let sink = sink::open(path)?;
-    output::print(args.count, lines, source, sink)
+    print(args.count, lines, source, sink)
+}
+
+/// Checks the options, and returns how to open their generator, and the lines for its ids.
+fn source(args: &GenerateArgs, options: Options) -> Result<(OpenSource<'_>, Lines), Failure> {
+    let layout = ResolvedLayout::of(&options);
+    let prepared = options.prepare().map_err(wrong)?;
+    let layout = match prepared {
+        Prepared::Segment(_) => None,
+        _ => Some(layout),
+    };
+    if let Some(layout) = layout {
+        layout.check_now()?;
+    }
+    let lines = lines(args.format, layout)?;
+    let open: OpenSource<'_> = match prepared {
+        Prepared::Segment(tag) => segments::open(tag, args.count),
+        prepared => uids::open(prepared),
+    };
+    Ok((open, lines))
 }

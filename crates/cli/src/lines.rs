@@ -26,6 +26,13 @@ pub enum Format {
     Binary,
 }
 
+impl Format {
+    /// Whether ids are bytes, and not text.
+    pub fn is_binary(self) -> bool {
+        self == Self::Binary
+    }
+}
+
 /// Ids as they are written.
 pub struct Lines {
     /// Appends a line for each id to a text, or its bytes.

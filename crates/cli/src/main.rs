@@ -17,6 +17,7 @@ mod parse;
 mod plan;
 mod plausible;
 mod progress;
+mod replaced;
 mod report;
 mod segment;
 #[cfg(feature = "server")]
@@ -25,11 +26,10 @@ mod shown_bar;
 mod sink;
 mod sort;
 mod stdio;
-mod stores;
 mod table;
 mod text;
+mod urls;
 mod worker;
-mod worker_source;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -68,20 +68,19 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Manage the table of worker ids
     ///
-    /// The table is in the database of --sqlite, --mysql (--mysql-url-file) or --postgres
-    /// (--postgres-url-file), else of the environment variable UIDRING_MYSQL_URL or UIDRING_POSTGRES_URL,
-    /// else in the file uidring/workers.db in your data directory.
+    /// The table is in the store of --url; by default that is the file uidring/workers.db in your data directory.
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
     /// Manage the tags of segments
     ///
-    /// A tag is a row of a table leaf_alloc, from which `uidring generate --generator segment` and
-    /// SegmentGenerator load ranges of ids. The table is in the database of --sqlite, --mysql
-    /// (--mysql-url-file) or --postgres (--postgres-url-file), else of the environment variable
-    /// UIDRING_MYSQL_URL or UIDRING_POSTGRES_URL, else in the file uidring/segments.db in your data
-    /// directory.
+    /// A tag is a row of a table leaf_alloc, from which `uidring generate --tag` and SegmentGenerator load ranges of
+    /// ids. The table is in the store of --url; by default that is the file uidring/segments.db in your data directory.
     #[command(subcommand)]
     Segment(segment::SegmentCommand),
+    /// Explain the URLs of stores
+    // The text is the help.
+    #[command(override_help = urls::page())]
+    Urls,
     #[cfg(feature = "server")]
     Serve(Box<serve::ServeArgs>),
     /// Serve ids to clients of Redis, HTTP and others (not in this build: it needs the feature `server`)
@@ -141,6 +140,13 @@ fn command_line() -> Result<Cli, Failure> {
     };
     let is_help =
         !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg)
+        && let Some(flag) = given.split('=').next()
+        && let Some(instead) = replaced::flag(flag)
+    {
+        return Err(Failure::Usage(format!("there is no flag {flag}: {instead}")));
+    }
     // clap repeats what it was given, and the URL of a database holds a password.
     if !is_help && error.render().to_string().contains("://") {
         return Err(Failure::Usage(
@@ -189,6 +195,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(&args),
         Command::Worker(command) => worker::run(&command),
         Command::Segment(command) => segment::run(&command),
+        Command::Urls => stdio::print(&urls::page()),
         #[cfg(feature = "server")]
         Command::Serve(args) => serve::run(*args, Cli::command),
         #[cfg(not(feature = "server"))]

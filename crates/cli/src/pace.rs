@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uidring::{Layout, Tick};
+use uidring::Layout;
 
 use crate::text::{span, thousands};
 use uidring_store::values::{CENTURY, shown};
@@ -60,10 +60,8 @@ impl Pace {
         if rate < FAST_RATE / 2 && self.worker_id < FAST_WORKERS {
             let place = if self.is_leased { ", with leases in another database," } else { "" };
             let rate = thousands(FAST_RATE);
-            // In milliseconds, the time field would soon be used up.
-            let tick = if self.layout.tick() == Tick::Second { "" } else { " --tick s" };
             help.push(format!(
-                "`--layout {FAST}{tick}`{place} has {rate} a second, for ids kept apart from those of this layout"
+                "`--layout {FAST}`{place} has {rate} a second, for ids kept apart from those of this layout"
             ));
         }
         let help = if help.is_empty() { "".into() } else { format!("; {}", help.join("; ")) };
@@ -82,7 +80,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use uidring::Bits;
+    use uidring::{Bits, Tick};
 
     use super::*;
 
@@ -117,7 +115,7 @@ mod tests {
         let layout = Layout::new(bits, Tick::Millisecond, Layout::UID_GENERATOR.epoch());
         let layout = layout.expect("possible");
         let millis = text(Pace { layout, is_leased: false, ..pace(None) });
-        assert!(millis.contains("`--layout 31/10/22 --tick s` has"), "{millis}");
+        assert!(millis.contains("`--layout 31/10/22` has"), "{millis}");
         let years = pace(Some(LIMIT)).foresee(100_000_000_000).expect("long").1;
         assert!(years.contains("; `--max-borrow 143d` lets them all"), "{years}");
         let by_clock = text(Pace { worker_id: 1_024, is_leased: false, ..pace(None) });

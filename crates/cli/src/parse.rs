@@ -6,7 +6,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use uidring::Uid;
 
-use crate::args::layout::{LayoutArgs, Preset};
+use crate::args::layout::LayoutArgs;
 use crate::failure::Failure;
 use crate::input::{Ids, Item, read_uid};
 use crate::lines::{Fields, Format};
@@ -28,7 +28,7 @@ Examples:
   uidring parse --format text 240518193154
   uidring generate -n 3 --format base62 | uidring parse --format base62
   uidring generate -n 3 --format json | uidring parse
-  uidring parse --preset snowflake --epoch 2020-07-31T16:00:00Z 3125927076831231")]
+  uidring parse --layout 41/10/12/ms/2020-07-31T16:00:00Z 3125927076831231")]
 pub struct ParseArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,
@@ -80,7 +80,7 @@ pub fn run(args: &ParseArgs) -> Result<(), Failure> {
         Form::Read(format) => (format, false),
         Form::Table => (Format::Dec, true),
     };
-    let layout = args.layout.resolve(Preset::Uid)?;
+    let layout = args.layout.resolve()?;
     let mut parser = Parser {
         fields: Fields::new(layout),
         is_table,

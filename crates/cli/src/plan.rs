@@ -7,27 +7,26 @@ use indicatif::BinaryBytes;
 use serde_json::json;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{CachedUidGenerator, Layout, Timestamp};
-use uidring_store::WorkerUsage;
+use uidring_any::{WorkerKind, WorkerUsage};
 
 use crate::advice::with_flags;
-use crate::args::database::WorkerTableArgs;
 use crate::args::layout::LayoutArgs;
+use crate::args::url::{UrlArgs, wrong};
 use crate::failure::Failure;
 use crate::text::span;
-use crate::{stdio, stores, table};
+use crate::{stdio, table};
 use uidring_store::values::number;
 
 /// Show what a layout can do, before you use it
 ///
-/// With --sqlite, --mysql, --postgres or a file of a URL, also show how many of its worker ids are used up, and
-/// when they run out.
+/// With the URL of a store, also show how many of its worker ids are used up, and when they run out.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   uidring plan
   uidring plan --layout 31/10/12 --rate 50000
-  uidring plan --layout 41/10/12 --tick ms --epoch 2020-01-01 --json
-  uidring plan --mysql-url-file /run/secrets/mysql-url")]
+  uidring plan --layout 41/10/12/ms/2020-01-01 --json
+  uidring plan --url-file /run/secrets/mysql-url")]
 pub struct PlanArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,
@@ -47,21 +46,25 @@ pub struct PlanArgs {
     pub json: bool,
 
     #[command(flatten)]
-    pub table: WorkerTableArgs,
+    pub url: UrlArgs,
 }
 
 pub fn run(args: &PlanArgs) -> Result<(), Failure> {
-    let layout = &args.layout.layout()?;
+    let flags = &args.url.flags();
+    let (layout, usage) = if args.url.is_given()? {
+        let options = args.url.options(args.layout.option())?;
+        let usage = || Ok(options.store().map_err(wrong)?.worker_table(None)?.usage()?);
+        let usage = match options.worker_kind() {
+            WorkerKind::Chosen => None,
+            _ => Some(usage().map_err(|failure: Failure| failure.advised(flags))?),
+        };
+        (options.layout(), usage)
+    } else {
+        (args.layout.layout()?, None)
+    };
+    let layout = &layout;
     let memory =
         CachedUidGenerator::ring_memory(layout, args.boost_power).map_err(Failure::usage)?;
-    let usage = if args.table.database.is_named() {
-        let advised = |failure: Failure| failure.advised(&args.table.database.flags());
-        let table = stores::worker_table(&args.table).map_err(advised)?;
-        Some(table.usage().map_err(|error| advised(error.into()))?)
-    } else {
-        args.table.refuse_server_flags()?;
-        None
-    };
     let now = SystemClock.now();
     let left = layout.remaining_life(now);
     let ring_uids = layout.uids_per_tick() << args.boost_power;
@@ -125,7 +128,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     if let Some(usage) = usage {
         rows.push(("starts so far", starts(&usage, layout)));
         let end = worker_ids_end(&usage, layout, now);
-        rows.push(("worker ids end", with_flags(&end, &args.table.database.flags())));
+        rows.push(("worker ids end", with_flags(&end, flags)));
     }
     let cells: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
     stdio::print(&table::aligned(&cells, |_| false).join("\n"))

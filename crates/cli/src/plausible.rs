@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{Layout, Timestamp, Uid};
+use uidring_any::table::read_layout;
 
-use crate::args::layout::Preset;
+use crate::args::layout::NAMED;
 use crate::text::span;
 
-/// A burst borrows the future: with the smallest preset 350 million uids in a row are this far ahead of the clock.
+/// A burst borrows the future: with the smallest layout that has a name, 350 million uids in a row are this far ahead of the clock.
 const BORROWED: Duration = Duration::from_secs(86_400);
 
 /// Whether an id may have been made with the layout: a text that is no id mostly reads as one of the first day, or of a
@@ -43,24 +43,22 @@ impl Plausible {
         self.latest = now.saturating_add(BORROWED);
         (time > self.latest).then(|| {
             let (layout, ahead) = (self.layout, span(time.saturating_since(now)));
-            let presets = self.presets(uid);
-            format!("{uid} is of {time} by layout {layout}, {ahead} ahead of the clock; {presets}")
+            let named = self.named(uid);
+            format!("{uid} is of {time} by layout {layout}, {ahead} ahead of the clock; {named}")
         })
     }
 
-    /// The presets by which the id has a time that may be.
-    fn presets(&self, uid: Uid) -> String {
-        let plausible = |preset: &Preset| {
-            let layout = preset.layout();
+    /// The named layouts by which the id has a time that may be.
+    fn named(&self, uid: Uid) -> String {
+        let plausible = |name: &&str| {
+            let layout = read_layout(name).ok()?;
             let time = layout.decode(uid).ok()?.timestamp;
-            let name = preset.to_possible_value()?;
-            // That of `leaf` is named by `snowflake`.
-            let may_be = *preset != Preset::Leaf && layout != self.layout && time <= self.latest;
-            may_be.then(|| format!("--preset {} makes it {time}", name.get_name()))
+            let may_be = layout != self.layout && time <= self.latest;
+            may_be.then(|| format!("--layout {name} makes it {time}"))
         };
-        let found: Vec<_> = Preset::value_variants().iter().filter_map(plausible).collect();
+        let found: Vec<_> = NAMED.iter().filter_map(plausible).collect();
         match found.is_empty() {
-            true => "no preset explains it, perhaps another --layout, --tick or --epoch".into(),
+            true => "no layout with a name explains it".into(),
             false => found.join(", "),
         }
     }

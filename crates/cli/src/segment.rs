@@ -6,12 +6,11 @@ use uidring::Error;
 use uidring::segment::{SegmentTag, TagNumber};
 use uidring_store::{NewSegmentTag, TableError};
 
-use crate::args::check;
-use crate::args::database::DatabaseArgs;
+use crate::args::url::UrlArgs;
 use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::visible;
-use crate::{report, stdio, stores};
+use crate::{report, stdio};
 use uidring_store::values::number;
 
 /// A table's column holds ids up to one less.
@@ -24,7 +23,7 @@ pub enum SegmentCommand {
 Examples:
   uidring segment create orders --step 1000
   uidring segment create invoices --step 100 --start 50000 --description 'numbers of invoices'
-  uidring segment create orders --step 10000 --mysql-url-file /run/secrets/mysql-url")]
+  uidring segment create orders --step 10000 --url-file /run/secrets/mysql-url")]
     Create {
         /// The name of the tag, up to 128 characters
         tag: String,
@@ -48,7 +47,7 @@ Examples:
         description: Option<String>,
 
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
     },
     /// Set the step of a tag; generators go by it from their next load on
     #[command(after_help = "\
@@ -64,7 +63,7 @@ Examples:
         step: u64,
 
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
     },
     /// Delete a tag, and with it the record of which of its ids are in use
     ///
@@ -84,12 +83,12 @@ Examples:
         forget_ids: bool,
 
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
     },
     /// List the tags, by name: how far each has come, and how many ids are left
     List {
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
 
         /// Print a JSON array instead of a table
         #[arg(long)]
@@ -98,16 +97,16 @@ Examples:
 }
 
 pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
-    let (SegmentCommand::Create { database, .. }
-    | SegmentCommand::SetStep { database, .. }
-    | SegmentCommand::Delete { database, .. }
-    | SegmentCommand::List { database, .. }) = command;
-    done(command).map_err(|failure| failure.advised(&database.flags()))
+    let (SegmentCommand::Create { url, .. }
+    | SegmentCommand::SetStep { url, .. }
+    | SegmentCommand::Delete { url, .. }
+    | SegmentCommand::List { url, .. }) = command;
+    done(command).map_err(|failure| failure.advised(&url.flags()))
 }
 
 fn done(command: &SegmentCommand) -> Result<(), Failure> {
     match command {
-        SegmentCommand::Create { tag, step, start, if_not_exists, description, database } => {
+        SegmentCommand::Create { tag, step, start, if_not_exists, description, url } => {
             // It would hide the tag.
             if tag == "uid" {
                 return Err(Failure::Usage(
@@ -118,26 +117,27 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
             if let Some(text) = description {
                 new = new.description(text)?;
             }
-            let created = stores::open_segments(database)?.segment_table()?.create_tag(&new);
+            let created = url.store()?.segment_table()?.create_tag(&new);
             report_created(created, tag, *step, *start, *if_not_exists)
         }
-        SegmentCommand::SetStep { tag, step, database } => {
-            let before = stores::open_segments(database)?.segment_table()?.set_step(tag, *step);
+        SegmentCommand::SetStep { tag, step, url } => {
+            let before = url.store()?.segment_table()?.set_step(tag, *step);
             let before = number_of(before.map_err(unknown_tag)?.step);
             let tag = visible(tag);
             report::note(format_args!("the step of tag `{tag}` is now {step}; it was {before}"));
             Ok(())
         }
-        SegmentCommand::Delete { tag, forget_ids, database } => {
-            check(&[(
-                "--forget-ids",
-                !forget_ids,
-                "is needed to delete a tag: with the tag goes what is known about its ids in use, and \
-                 created again it would repeat them; `uidring segment list` shows how far it has come",
-            )])?;
+        SegmentCommand::Delete { tag, forget_ids, url } => {
+            if !forget_ids {
+                return Err(Failure::Usage(
+                    "--forget-ids is needed to delete a tag: with the tag goes what is known about its ids in use, and \
+                     created again it would repeat them; `uidring segment list` shows how far it has come"
+                        .into(),
+                ));
+            }
             // Nobody else knows where a deleted tag ended.
             drop(stdio::stdout()?);
-            let deleted = stores::open_segments(database)?.segment_table()?.delete_tag(tag);
+            let deleted = url.store()?.segment_table()?.delete_tag(tag);
             let deleted = deleted.map_err(unknown_tag)?;
             let (max_id, step) = (number_of(deleted.max_id), number_of(deleted.step));
             let text = format!(
@@ -150,7 +150,7 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
             report::note(text);
             Ok(())
         }
-        SegmentCommand::List { database, json } => {
+        SegmentCommand::List { url, json } => {
             let columns = [
                 Column::text("TAG", |tag: &SegmentTag| visible(&tag.tag)),
                 Column::number("MAX_ID", |tag| number_of(tag.max_id)),
@@ -162,7 +162,7 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
                     visible(tag.description.as_deref().unwrap_or(""))
                 }),
             ];
-            let tags = stores::open_segments(database)?.segment_table()?.list_tags()?;
+            let tags = url.store()?.segment_table()?.list_tags()?;
             table::print(&tags, *json, as_json, &columns)
         }
     }

@@ -29,12 +29,12 @@ const OTHER_FILES: u64 = 64;
 
 /// Serves until a signal ends it. `command` is the whole command line.
 pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
-    let (args, others) = match &args.config {
+    let (args, file) = match &args.config {
         Some(path) => config::load(path, command, &env::args_os().collect::<Vec<_>>())?,
-        None => (args, config::Names::new()),
+        None => (args, config::File::default()),
     };
     sockets::check(&args)?;
-    let names = names::Plan::new(&args, &others)?;
+    let names = names::Plan::new(&args, &file)?;
     let server =
         Server::new().limits(limits(&args)).threads(args.threads.unwrap_or_else(usual_threads));
     let (mut access, mut server) = Access::open(&args, server)?;

@@ -1,21 +1,21 @@
 //! `uidring worker`.
 
+mod instances;
 mod leases;
 
 use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use uidring_store::{LeaseOptions, WorkerNode, WorkerRange};
+use uidring_any::{AnyStore, LeaseOptions, WorkerKind, WorkerNode, WorkerRange};
 
 use self::leases::LeaseCommand;
-use crate::args::database::WorkerTableArgs;
-use crate::args::layout::{LayoutArgs, Preset};
-use crate::args::registry::RegistryArgs;
+use crate::args::layout::{LayoutArgs, ResolvedLayout};
+use crate::args::url::{UrlArgs, wrong};
 use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::{rfc3339, visible};
-use crate::{report, stdio, stores};
+use crate::{report, stdio};
 use uidring_store::values::{days, shown};
 
 #[derive(Subcommand)]
@@ -23,7 +23,7 @@ pub enum WorkerCommand {
     /// Create the table unless it exists, and say where, and whether it was there
     Init {
         #[command(flatten)]
-        table: WorkerTableArgs,
+        url: UrlArgs,
 
         /// Create the table of leases, too
         #[arg(long)]
@@ -34,13 +34,10 @@ pub enum WorkerCommand {
         #[arg(long, value_name = "FIRST-LAST")]
         workers: Option<WorkerRange>,
     },
-    /// List the starts, oldest first; with --zookeeper the instances, by number
+    /// List the starts, oldest first; of a registry in ZooKeeper the instances, by number
     List {
         #[command(flatten)]
-        table: WorkerTableArgs,
-
-        #[command(flatten)]
-        registry: RegistryArgs,
+        url: UrlArgs,
 
         /// Print a JSON array instead of a table
         #[arg(long)]
@@ -49,7 +46,7 @@ pub enum WorkerCommand {
     /// Use up a worker id and print it, for a program that takes its worker id from outside
     Assign {
         #[command(flatten)]
-        table: WorkerTableArgs,
+        url: UrlArgs,
 
         #[command(flatten)]
         layout: LayoutArgs,
@@ -59,7 +56,7 @@ pub enum WorkerCommand {
     /// Removing a row never makes its worker id available again.
     Prune {
         #[command(flatten)]
-        table: WorkerTableArgs,
+        url: UrlArgs,
 
         /// Keep the rows of this many days, or of another time, such as 12h
         #[arg(long, value_name = "DAYS", default_value = "30", value_parser = days,
@@ -71,61 +68,47 @@ pub enum WorkerCommand {
 }
 
 pub fn run(command: &WorkerCommand) -> Result<(), Failure> {
-    done(command).map_err(|failure| failure.advised(&flags(command)))
+    done(command).map_err(|failure| failure.advised(&url(command).flags()))
 }
 
-/// The flags that name where worker ids come from.
-fn flags(command: &WorkerCommand) -> String {
+fn url(command: &WorkerCommand) -> &UrlArgs {
     match command {
-        WorkerCommand::List { registry, .. } if registry.zookeeper.is_some() => registry.flags(),
-        WorkerCommand::Init { table, .. }
-        | WorkerCommand::List { table, .. }
-        | WorkerCommand::Assign { table, .. }
-        | WorkerCommand::Prune { table, .. } => table.database.flags(),
-        WorkerCommand::Lease(
-            LeaseCommand::Leases { database, .. }
-            | LeaseCommand::Release { database, .. }
-            | LeaseCommand::Fence { database, .. }
-            | LeaseCommand::Reuse { database, .. },
-        ) => database.flags(),
+        WorkerCommand::Init { url, .. }
+        | WorkerCommand::List { url, .. }
+        | WorkerCommand::Assign { url, .. }
+        | WorkerCommand::Prune { url, .. }
+        | WorkerCommand::Lease(
+            LeaseCommand::Leases { url, .. }
+            | LeaseCommand::Release { url, .. }
+            | LeaseCommand::Fence { url, .. }
+            | LeaseCommand::Reuse { url, .. },
+        ) => url,
     }
 }
 
 fn done(command: &WorkerCommand) -> Result<(), Failure> {
     match command {
-        WorkerCommand::Init { table, leases, workers } => init(table, *leases, *workers)?,
-        WorkerCommand::List { table, registry, json } if registry.zookeeper.is_some() => {
-            table.refuse_server_flags()?;
-            stores::list_instances(registry, *json)?;
-        }
-        WorkerCommand::List { table, json, .. } => {
-            let columns = [
-                Column::number("ID", |row: &WorkerNode| row.id.to_string()),
-                Column::text("TYPE", |row| kind(row).into()),
-                Column::text("CREATED", |row| rfc3339(&row.created)),
-                Column::text("HOST_NAME:PORT", |row| {
-                    format!("{}:{}", visible(&row.host_name), visible(&row.port))
-                }),
-            ];
-            let nodes = stores::worker_table(table)?;
-            table::print(&nodes.list()?, *json, row_as_json, &columns)?;
-            if let Some(range) = nodes.range()? {
-                let left = range.left_after(nodes.usage()?.newest);
-                report::note(format_args!(
-                    "the worker ids here are {range}; left for new starts: {left}"
-                ));
+        WorkerCommand::Init { url, leases, workers } => init(&*url.store()?, *leases, *workers)?,
+        WorkerCommand::List { url, json } => {
+            let options = url.options([])?;
+            let store = options.store().map_err(wrong)?;
+            match options.worker_kind() {
+                WorkerKind::Registered => instances::list(&*store, *json)?,
+                _ => list(&*store, *json)?,
             }
         }
-        WorkerCommand::Assign { table, layout } => {
-            let layout = layout.resolve(Preset::Uid)?;
+        WorkerCommand::Assign { url, layout } => {
+            let options = url.options(layout.option())?;
+            let layout = ResolvedLayout::of(&options);
             // A layout that cannot express the present time must not use up a worker id.
             layout.check_now()?;
+            let table = options.store().map_err(wrong)?.worker_table(None)?;
             // Nor must a worker id that nobody would see.
             drop(stdio::stdout()?);
-            stdio::print(&stores::worker_table(table)?.assign(&layout.layout)?.to_string())?;
+            stdio::print(&table.assign(&layout.layout)?.to_string())?;
         }
-        WorkerCommand::Prune { table, keep_days } => {
-            let pruned = stores::worker_table(table)?.prune(*keep_days)?;
+        WorkerCommand::Prune { url, keep_days } => {
+            let pruned = url.store()?.worker_table(None)?.prune(*keep_days)?;
             match pruned.newest {
                 None => report::note("the table is empty: nothing to remove"),
                 Some(newest) => report::note(format_args!(
@@ -141,15 +124,11 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-fn init(
-    table: &WorkerTableArgs,
-    leases: bool,
-    workers: Option<WorkerRange>,
-) -> Result<(), Failure> {
-    let nodes = stores::worker_table(table)?;
+fn init(store: &dyn AnyStore, leases: bool, workers: Option<WorkerRange>) -> Result<(), Failure> {
+    let nodes = store.worker_table(None)?;
     let (is_there, tables) = match leases {
         true => {
-            let leases = stores::open(&table.database)?.lease_table(LeaseOptions::default())?;
+            let leases = store.lease_table(LeaseOptions::default())?;
             let is_there = leases.list().is_ok();
             leases.create()?;
             (is_there, "tables WORKER_NODE and UIDRING_LEASE")
@@ -161,12 +140,33 @@ fn init(
         }
     };
     let verb = if is_there { "found" } else { "created" };
-    report::note(format_args!("{verb} the {tables} in {}", table.database.place()?));
+    let file = store.worker_file().map(|path| path.display().to_string());
+    let place = file.unwrap_or_else(|| store.to_string());
+    report::note(format_args!("{verb} the {tables} in {place}"));
     if let Some(range) = workers {
         nodes.record_range(range)?;
     }
     if let Some(range) = nodes.range()? {
         report::note(format_args!("starts and leases get worker ids {range}"));
+    }
+    Ok(())
+}
+
+/// Prints the starts.
+fn list(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
+    let columns = [
+        Column::number("ID", |row: &WorkerNode| row.id.to_string()),
+        Column::text("TYPE", |row| kind(row).into()),
+        Column::text("CREATED", |row| rfc3339(&row.created)),
+        Column::text("HOST_NAME:PORT", |row| {
+            format!("{}:{}", visible(&row.host_name), visible(&row.port))
+        }),
+    ];
+    let nodes = store.worker_table(None)?;
+    table::print(&nodes.list()?, as_json, row_as_json, &columns)?;
+    if let Some(range) = nodes.range()? {
+        let left = range.left_after(nodes.usage()?.newest);
+        report::note(format_args!("the worker ids here are {range}; left for new starts: {left}"));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use uidring::{Error, Layout, WorkerSource};
 use uidring_store::{AnyStore, LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
 use crate::file::Kind;
-use crate::{SqliteLeases, SqliteStore};
+use crate::{KIND, SqliteLeases, SqliteStore};
 
 impl AnyStore for SqliteStore {
     fn has(&self) -> &'static str {
@@ -29,6 +29,13 @@ impl AnyStore for SqliteStore {
         ordinal: Ordinal,
         options: LeaseOptions,
     ) -> Result<Box<dyn WorkerSource + Send>, Error> {
+        // It may end with the pod, and the next file would hand out the same ids.
+        if self.is_default() {
+            return Err(KIND.wrong(
+                "an ordinal's worker id needs a file that a second pod of the ordinal finds: name a file on the pod's \
+                 volume, or without one, use worker=lease and a server",
+            ));
+        }
         Ok(Box::new(self.ordinal(ordinal).options(options)))
     }
 

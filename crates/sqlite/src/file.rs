@@ -122,9 +122,7 @@ impl StoreFile {
     pub fn command(&self, command: &str) -> String {
         match self.is_default {
             true => format!("`uidring {command}`"),
-            false => {
-                format!("`uidring {command} --sqlite {}`", quoted(&self.path.to_string_lossy()))
-            }
+            false => format!("`uidring {command} -u {}`", quoted(&url_of(&self.path))),
         }
     }
 
@@ -342,7 +340,7 @@ impl StoreFile {
             false => {
                 let or = match self.creates {
                     true => "",
-                    false => ", by `?mode=rwc` after the path of the program's --sqlite, or by `.create(true)` in Rust",
+                    false => ", by `?mode=rwc` after the path in its URL, or by `.create(true)` in Rust",
                 };
                 format!("there is no such file. If the path is right, create it: by {command}{or}")
             }
@@ -485,6 +483,11 @@ fn check_durability(connection: &Connection) -> Result<(), Problem> {
         "its commits would not last, or not exclude others: it has journal_mode = {journal}, \
          synchronous = {synchronous} and locking_mode = {locking}, and needs wal, 2 (FULL) and normal"
     ))
+}
+
+/// Returns the URL of a file, for people.
+fn url_of(path: &Path) -> String {
+    format!("sqlite:{}", path.to_string_lossy().replace('%', "%25").replace('?', "%3F"))
 }
 
 #[cfg(test)]

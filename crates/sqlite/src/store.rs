@@ -161,6 +161,11 @@ impl SqliteStore {
         SqliteSegments::of(self.file(Kind::Segments))
     }
 
+    /// Returns whether the files are those in the user's data directory.
+    pub(crate) fn is_default(&self) -> bool {
+        matches!(self.files, Files::Folder(_))
+    }
+
     pub(crate) fn path(&self, kind: Kind) -> PathBuf {
         match &self.files {
             Files::File(path) => path.clone(),

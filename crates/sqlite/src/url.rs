@@ -1,9 +1,11 @@
 //! The URL of a file.
 
+use std::path::Path;
+
 use uidring::Error;
-use uidring_store::StoreKind;
 use uidring_store::options::{Given, Kind, Owner, Row};
 use uidring_store::url::Url;
+use uidring_store::{StoreKind, check_path};
 
 use crate::SqliteStore;
 
@@ -76,7 +78,10 @@ impl SqliteStore {
                     "`~` is the shell's, and stands for no folder here; write the whole path",
                 ));
             }
-            path => Self::new(path),
+            path => {
+                check_path("the file", Path::new(path))?;
+                Self::new(path)
+            }
         };
         Ok(store.create(given.is(&MODE, "rwc")).foreign(given.is(&FOREIGN, "true")))
     }

@@ -8,7 +8,9 @@ use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
 use uidring::{Error, Layout, WorkerSource};
 
-use crate::{LeaseOptions, LeaseTable, SegmentTable, TableError, WorkerRange, WorkerTable};
+use crate::{
+    LeafNode, LeaseOptions, LeaseTable, SegmentTable, TableError, WorkerRange, WorkerTable,
+};
 
 /// A store whose engine the user of a program chooses. It displays as the path of its file, or as the address of its
 /// server.
@@ -68,13 +70,26 @@ pub trait AnyStore: fmt::Display {
         options: LeaseOptions,
     ) -> Result<Box<dyn WorkerSource + Send>, Error> {
         let _ = (ordinal, options);
-        Err(self.lacks("worker ids of ordinals"))
+        Err(self.lacks("worker ids of ordinals: for these, name a SQLite file on the pod's volume"))
     }
 
-    /// Returns the source of worker ids of an engine that assigns them in a way of its own, such as a registry of
-    /// instances; `None` for an engine with a table of worker ids or of leases.
-    fn own_workers(&self) -> Option<Box<dyn WorkerSource + Send>> {
-        None
+    /// Returns the source of worker ids of an engine that assigns them in a way of its own
+    /// ([`StoreKind::has_own_workers`](crate::StoreKind::has_own_workers)), such as a registry of instances.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::Lacks`]; [`Error::Environment`] if the environment has to name this process and does not.
+    fn own_workers(&self) -> Result<Box<dyn WorkerSource + Send>, Error> {
+        Err(self.lacks("worker ids of instances"))
+    }
+
+    /// Returns the instances of a registry, by number.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::Lacks`]; what the store says.
+    fn instances(&self) -> Result<Vec<LeafNode>, Error> {
+        Err(self.lacks("registry of instances"))
     }
 
     /// Returns the table of tags, for administration.

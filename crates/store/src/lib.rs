@@ -12,6 +12,7 @@ mod error;
 pub mod files;
 mod fitting;
 mod identity;
+mod leaf_node;
 pub mod leases;
 pub mod options;
 #[cfg(feature = "tls")]
@@ -44,6 +45,7 @@ pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
 pub use self::fitting::Fitting;
 pub use self::identity::{NodeIdentity, NodeKind};
+pub use self::leaf_node::LeafNode;
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::range::{NoWorkerRange, RangeRefusal, WorkerRange};
 pub use self::server_error::ServerError;

@@ -28,6 +28,8 @@ pub struct Row {
     pub default: &'static str,
     /// What it does, as a sentence without a full stop.
     pub help: &'static str,
+    /// Whether a program has a flag for it, too.
+    pub is_flag: bool,
 }
 
 /// The name of an option in another client of the engine.
@@ -77,7 +79,7 @@ pub struct Owner {
 impl Row {
     /// An option without aliases and without a default.
     pub const fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
-        Self { name, aliases: &[], kind, default: "", help }
+        Self { name, aliases: &[], kind, default: "", help, is_flag: false }
     }
 
     /// Sets what applies without it.
@@ -92,8 +94,18 @@ impl Row {
         Self { aliases, ..self }
     }
 
-    /// Returns what is wrong with a value.
-    fn check(&self, value: &str) -> Result<(), String> {
+    /// Makes it a flag of programs, too.
+    #[must_use]
+    pub const fn flag(self) -> Self {
+        Self { is_flag: true, ..self }
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with it.
+    pub fn check(&self, value: &str) -> Result<(), String> {
         match &self.kind {
             Kind::Words(words) if words.contains(&value) => Ok(()),
             Kind::Words(words) => Err(format!("write {}", words.join(" or "))),

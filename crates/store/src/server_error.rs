@@ -25,6 +25,15 @@ pub enum ServerError {
         problem: String,
     },
 
+    /// Options do not go together, or with what they are for.
+    #[error("{problem} (the URL: {place})")]
+    Options {
+        /// Which ones, and why.
+        problem: String,
+        /// Where the URL was found.
+        place: String,
+    },
+
     /// A server could not be reached, refused, or gave what must not be used.
     #[error("{engine} {server}: {problem}")]
     Server {
@@ -64,7 +73,7 @@ error_traits!(ServerError);
 impl ServerError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::Address { .. } => StoreErrorKind::Invalid,
+            Self::Address { .. } | Self::Options { .. } => StoreErrorKind::Invalid,
             Self::Server { kind, .. } => *kind,
             Self::ClockDiffers { .. } => StoreErrorKind::Clock,
         }

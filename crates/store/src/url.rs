@@ -238,7 +238,7 @@ fn decoded(text: &str) -> Result<String, String> {
 /// Returns the name of a parameter for a text, with a blank before it. Anything but a word may be the end of a
 /// password that should have been percent-encoded, and is not shown.
 pub fn shown(name: &str) -> String {
-    let is_word = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_word = name.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte));
     if is_word && !name.is_empty() { format!(" `{name}`") } else { String::new() }
 }
 

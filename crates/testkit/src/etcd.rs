@@ -68,6 +68,11 @@ impl Etcd {
         format!("{}://{}", self.kind().scheme, self.address())
     }
 
+    /// The URL of keys that begin with this prefix.
+    pub fn url(&self, prefix: &str) -> String {
+        format!("etcd://{}/{prefix}", self.address())
+    }
+
     /// What a server answers to a request of its gateway, such as `kv/put`.
     pub fn post(&self, path: &str, body: &Value) -> Value {
         self.ask(path, body).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))

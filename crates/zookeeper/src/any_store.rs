@@ -3,7 +3,7 @@
 use std::fmt;
 
 use uidring::{Error, WorkerSource};
-use uidring_store::{AnyStore, WorkerRange};
+use uidring_store::{AnyStore, LeafNode, WorkerRange};
 
 use crate::LeafZooKeeper;
 
@@ -16,8 +16,19 @@ impl AnyStore for LeafZooKeeper {
         Err(self.lacks("range of them: a registry numbers its instances from 0"))
     }
 
-    fn own_workers(&self) -> Option<Box<dyn WorkerSource + Send>> {
-        Some(Box::new(self.clone()))
+    fn own_workers(&self) -> Result<Box<dyn WorkerSource + Send>, Error> {
+        if !self.is_named {
+            return Err(Error::Environment {
+                problem: "the environment variable UIDRING_INSTANCE is not set; set it to a name that no other process \
+                          has, and that stays the same after a restart, such as HOST:PORT"
+                    .into(),
+            });
+        }
+        Ok(Box::new(self.clone()))
+    }
+
+    fn instances(&self) -> Result<Vec<LeafNode>, Error> {
+        self.registry.servers.leaf_nodes(&self.registry.name)
     }
 }
 

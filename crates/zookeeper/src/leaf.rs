@@ -35,6 +35,8 @@ use super::servers::ZooKeeperServers;
 #[derive(Clone, Debug)]
 pub struct LeafZooKeeper {
     pub(super) registry: Registry,
+    /// Whether the instance has its own name. Without one, a registry is only for looking at.
+    pub(super) is_named: bool,
     pub(super) address: Option<(String, String)>,
     pub(super) cache: CacheLocation,
     pub(super) max_clock_difference: Option<Duration>,
@@ -59,6 +61,7 @@ impl LeafZooKeeper {
     pub fn new(servers: ZooKeeperServers, name: &str, instance: Instance) -> Result<Self, Error> {
         Ok(Self {
             registry: Registry::new(servers, name, instance)?,
+            is_named: true,
             address: None,
             cache: CacheLocation::DataDirectory,
             max_clock_difference: None,

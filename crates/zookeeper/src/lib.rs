@@ -51,7 +51,6 @@ pub mod protocol {
 pub use self::error::{Right, ZooKeeperError};
 pub use self::instance::Instance;
 pub use self::leaf::LeafZooKeeper;
-pub use self::list::LeafNode;
 pub use self::servers::ZooKeeperServers;
 pub use self::url::KIND;
-pub use uidring_store::{AnyStore, StoreKind, TableError};
+pub use uidring_store::{AnyStore, LeafNode, StoreKind, TableError};

@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use uidring::{Error, StoreErrorKind, Timestamp};
+use uidring::{Error, StoreErrorKind};
+use uidring_store::LeafNode;
 
 use super::error::ZooKeeperError;
 use super::instance::Instance;
@@ -11,27 +12,6 @@ use super::registry::Registry;
 use super::servers::ZooKeeperServers;
 use super::thread::runtime;
 use super::tree::{Ensemble, Tree};
-
-/// An instance's node in a registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LeafNode {
-    /// The number, which is the worker id; negative where the registry's counter has overflowed.
-    pub number: i64,
-    /// The instance's name: for Leaf `ip:port`.
-    pub instance: String,
-    /// Its address when it last started.
-    pub ip: String,
-    /// Its port, likewise.
-    pub port: String,
-    /// When it last uploaded; `None` if the node does not say.
-    pub timestamp: Option<Timestamp>,
-    /// Whether it is running now. A Java Leaf does not tell, and never counts as running.
-    pub is_live: bool,
-    /// Whether it issues only what the registry holds. A Java Leaf does not, nor does an instance
-    /// that [risks repeats](super::LeafZooKeeper::risk_repeats_in_outages).
-    pub is_bounded: bool,
-}
 
 impl ZooKeeperServers {
     /// Returns all instances of the registry of this name (Leaf's `leaf.name`), by number.

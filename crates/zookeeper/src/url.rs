@@ -1,5 +1,6 @@
 //! The URL of a registry.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use uidring::Error;
@@ -33,6 +34,24 @@ static MAX_OUTAGE: Row = Row::new(
 )
 .default("nine tenths of the session");
 
+static OUTAGES: Row = Row::new(
+    "outages",
+    Kind::Words(&["stop", "risk-repeats"]),
+    "While the servers do not answer: `stop` after `max-outage`, or `risk-repeats`: start and go on with the cache file \
+     alone, as Leaf does; uids repeat if the instance starts on another host meanwhile",
+)
+.default("stop");
+
+static CACHE: Row = Row::new(
+    "cache",
+    Kind::Form { form: CACHE_FORM, check: |text| cache(text).map(|_| ()) },
+    "The file that keeps other processes of this host from using the instance",
+)
+.default("uidring/leaf/NAME/INSTANCE@bounded.json in the data directory");
+
+/// How the cache file is written.
+const CACHE_FORM: &str = "an absolute path, or `none`";
+
 static MAX_CLOCK_DIFFERENCE: Row = Row::new(
     "max-clock-difference",
     Kind::Time(Duration::ZERO..=Duration::from_secs(86_400)),
@@ -50,6 +69,8 @@ static OPTIONS: Owner = Owner {
         &KEY,
         &SESSION_TIMEOUT,
         &MAX_OUTAGE,
+        &OUTAGES,
+        &CACHE,
         &MAX_CLOCK_DIFFERENCE,
     ],
     harmless: &[],
@@ -59,7 +80,8 @@ static OPTIONS: Owner = Owner {
     ],
 };
 
-/// How registries are named and opened. The instance is the one that `UIDRING_INSTANCE` names.
+/// How registries are named and opened. The instance is the one that `UIDRING_INSTANCE` names; without it, the registry
+/// can be looked at.
 pub static KIND: StoreKind = StoreKind {
     options: &OPTIONS,
     schemes: &["zookeeper"],
@@ -67,12 +89,15 @@ pub static KIND: StoreKind = StoreKind {
     is_file: false,
     has_own_workers: true,
     open: |url, given| {
-        let instance = Instance::from_env()?.ok_or_else(|| Error::Environment {
-            problem: "the environment variable UIDRING_INSTANCE is not set; set it to a name that no other process \
-                      has, and that stays the same after a restart, such as HOST:PORT"
-                .into(),
+        let instance = Instance::from_env().map_err(|error| match error {
+            Error::Environment { .. } => error,
+            _ => Error::Environment {
+                problem: format!("the environment variable UIDRING_INSTANCE is wrong: {error}"),
+            },
         })?;
-        Ok(Box::new(LeafZooKeeper::from_parts(url, given, instance)?))
+        let is_named = instance.is_some();
+        let instance = instance.map_or_else(|| Instance::new("unnamed"), Ok)?;
+        Ok(Box::new(LeafZooKeeper { is_named, ..LeafZooKeeper::from_parts(url, given, instance)? }))
     },
 };
 
@@ -102,9 +127,20 @@ impl LeafZooKeeper {
             Some(timeout) => servers.session_timeout(timeout),
             None => servers,
         };
-        let mut registry = Self::new(servers, name, instance)?;
-        if let Some(limit) = given.time(&MAX_OUTAGE) {
-            registry = registry.max_outage(limit);
+        let registry = Self::new(servers, name, instance);
+        let mut registry = registry.map_err(|error| KIND.wrong(error.to_string()))?;
+        match (given.time(&MAX_OUTAGE), given.is(&OUTAGES, "risk-repeats")) {
+            (Some(_), true) => {
+                return Err(KIND.wrong("`max-outage` is not for outages=risk-repeats"));
+            }
+            (Some(limit), false) => registry = registry.max_outage(limit),
+            (None, true) => registry = registry.risk_repeats_in_outages(),
+            (None, false) => {}
+        }
+        match given.text(&CACHE).and_then(|text| cache(text).ok()) {
+            Some(Some(path)) => registry = registry.cache_file(path),
+            Some(None) => registry = registry.no_cache_file(),
+            None => {}
         }
         if let Some(limit) = given.time(&MAX_CLOCK_DIFFERENCE) {
             registry = registry.max_clock_difference(limit);
@@ -113,8 +149,22 @@ impl LeafZooKeeper {
     }
 }
 
+/// Reads the value of [`CACHE`]; `None` for no file.
+fn cache(text: &str) -> Result<Option<PathBuf>, String> {
+    match text {
+        "none" => Ok(None),
+        _ if text.starts_with('/') && !text.contains(char::is_control) => Ok(Some(text.into())),
+        _ => Err(format!("write {CACHE_FORM}")),
+    }
+}
+
 fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
     let scheme = match tls.mode {
+        Some(TlsMode::Verify) if cfg!(not(feature = "tls")) => {
+            return Err(KIND.wrong(
+                "this build has no TLS for ZooKeeper; build with the feature `zookeeper-tls` (of uidring-zookeeper: `tls`)",
+            ));
+        }
         Some(TlsMode::Verify) => "tls://",
         Some(TlsMode::Unverified) => {
             return Err(
@@ -149,7 +199,11 @@ fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::leaf::CacheLocation;
+    use crate::registry::Outages;
 
     fn read(url: &str) -> Result<LeafZooKeeper, Error> {
         LeafZooKeeper::from_url(url, Instance::new("web-0").expect("a name"))
@@ -170,6 +224,15 @@ mod tests {
         let registry = registry.expect("a URL");
         assert_eq!(registry.max_clock_difference, Some(SECOND));
         assert_eq!(registry.registry.servers.session_timeout, 20 * SECOND);
+        let cache = |option: &str| {
+            let registry = read(&format!("zookeeper://h?name=a{option}")).expect(option);
+            (registry.cache, registry.registry.outages)
+        };
+        assert!(matches!(cache(""), (CacheLocation::DataDirectory, Outages::Bounded(_))));
+        assert!(matches!(cache("&outages=stop&cache=none"), (CacheLocation::None, _)));
+        let (at, outages) = cache("&outages=risk-repeats&cache=/run/ids/leaf.json");
+        assert!(matches!(at, CacheLocation::At(path) if path == Path::new("/run/ids/leaf.json")));
+        assert!(matches!(outages, Outages::Unbounded));
     }
 
     #[test]
@@ -181,6 +244,8 @@ mod tests {
             ("zookeeper://u:12/s3cret@h?name=shop", "percent-encoded"),
             ("zookeeper://h?name=shop&tls=unverified", "name the authority"),
             ("zookeeper://h?name=shop&lease=5s", "ZooKeeper has no parameter `lease`"),
+            ("zookeeper://h?name=shop&cache=a.json", "write an absolute path, or `none`"),
+            ("zookeeper://h?name=shop&max-outage=5s&outages=risk-repeats", "is not for outages="),
             ("zk://s3cret", "does not begin with zookeeper://"),
         ] {
             let error = read(url).expect_err(url);

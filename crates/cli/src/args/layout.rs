@@ -1,66 +1,25 @@
-//! Flags for the layout of uids.
+//! The layout of uids.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use uidring::Layout;
 use uidring::clock::{Clock, SystemClock};
 use uidring::generator::SnowflakeNode;
-use uidring::{Bits, Layout, Tick, Timestamp};
+use uidring_any::Options;
+use uidring_any::table::read_layout;
 
-use super::check;
 use crate::failure::Failure;
-use crate::report;
-use crate::text::thousands;
 
-const SECONDS_PER_YEAR: u64 = 31_557_600;
+/// The layouts that have a name.
+pub const NAMED: [&str; 4] = ["uid", "uid-long", "snowflake", "javascript-safe"];
 
-/// Nobody needs a layout for longer.
-const MANY_YEARS: u64 = 1_000;
-
-/// A preset, and what the other flags change of it.
+/// A layout.
 #[derive(Args)]
 pub struct LayoutArgs {
-    /// A layout by name; without it, uid, or with `generate --generator` that generator's
-    #[arg(long, value_enum)]
-    preset: Option<Preset>,
-
-    /// Bits of the time, worker and sequence fields, at most 63 together; without it, the preset's
-    #[arg(long, value_name = "T/W/S", allow_hyphen_values = true)]
-    layout: Option<Bits>,
-
-    /// The unit of the time field; without it, the preset's
-    #[arg(long, value_name = "s|ms", allow_hyphen_values = true)]
-    tick: Option<Tick>,
-
-    /// The first instant of the time field: a date or an RFC 3339 time, in UTC unless it has an
-    /// offset; without it, the preset's
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    epoch: Option<Timestamp>,
-}
-
-/// Layouts by name.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Preset {
-    /// 28/22/13 in seconds since 2026, like Baidu's UidGenerator
-    Uid,
-    /// 29/21/13 in seconds since 2026
-    UidLong,
-    /// 41/10/12 in milliseconds since 2010-11-04T01:42:54.657Z, like Twitter's Snowflake: the worker
-    /// field consists of a datacenter and a worker
-    Snowflake,
-    /// The same with one worker field
-    Leaf,
-    /// 31/10/12 in seconds since 2026: 53 bits
-    JavascriptSafe,
-}
-
-impl Preset {
-    pub fn layout(self) -> Layout {
-        match self {
-            Self::Uid => Layout::UID_GENERATOR,
-            Self::UidLong => Layout::UID_GENERATOR_LONG,
-            Self::Snowflake | Self::Leaf => Layout::SNOWFLAKE,
-            Self::JavascriptSafe => Layout::JAVASCRIPT_SAFE,
-        }
-    }
+    /// How the bits of a uid are divided: uid, uid-long, snowflake, leaf or javascript-safe; the bits of time, worker id
+    /// and sequence, as in 31/10/22, which count seconds since 2026; or these with the tick and the epoch, as in
+    /// 41/10/12/ms/2020-01-01. Without it: uid
+    #[arg(long, value_parser = text, allow_hyphen_values = true)]
+    layout: Option<String>,
 }
 
 /// A layout, and how its uids are shown.
@@ -72,6 +31,15 @@ pub struct ResolvedLayout {
 }
 
 impl ResolvedLayout {
+    /// The layout of a URL's uids.
+    pub fn of(options: &Options) -> Self {
+        let has_datacenters = match options.get("layout") {
+            Some(name) => name == "snowflake",
+            None => options.get("generator") == Some("snowflake"),
+        };
+        Self { layout: options.layout(), has_datacenters }
+    }
+
     /// Names a worker, as the layout shows it.
     pub fn worker(&self, worker_id: u64) -> String {
         match SnowflakeNode::from_worker_id(worker_id) {
@@ -88,60 +56,36 @@ impl ResolvedLayout {
         match layout.tick_at(SystemClock.now()) {
             Ok(_) => Ok(()),
             Err(error) => Err(Failure::Failed(format!(
-                "layout {layout}: {error}; --tick and --epoch replace those of the preset"
+                "layout {layout}: {error}; name another tick or epoch after the bits, as in \
+                 --layout 41/10/12/ms/2020-01-01"
             ))),
         }
     }
 }
 
 impl LayoutArgs {
-    /// The layout; without --preset it starts from this one. A tick that was hardly meant causes a warning.
-    pub fn resolve(&self, default: Preset) -> Result<ResolvedLayout, Failure> {
-        let resolved = self.resolve_silently(default)?;
-        let layout = resolved.layout;
-        let is_by_default = self.layout.is_some() && self.tick.is_none();
-        let years = layout.max_tick() / SECONDS_PER_YEAR;
-        if is_by_default && layout.tick() == Tick::Second && years > MANY_YEARS {
-            report::warning(format_args!(
-                "layout {layout} lasts {} years; for ticks of a millisecond, add `--tick ms`; \
-                 `--tick s` silences this warning",
-                thousands(years)
-            ));
-        }
-        Ok(resolved)
+    /// The layout, and how its uids are shown.
+    pub fn resolve(&self) -> Result<ResolvedLayout, Failure> {
+        let has_datacenters = self.layout.as_deref() == Some("snowflake");
+        Ok(ResolvedLayout { layout: self.layout()?, has_datacenters })
     }
 
-    /// The same without the warning.
-    pub fn resolve_silently(&self, default: Preset) -> Result<ResolvedLayout, Failure> {
-        let preset = self.preset.unwrap_or(default);
-        let base = preset.layout();
-        let bits = self.layout.unwrap_or(base.bits());
-        let tick = self.tick.unwrap_or(base.tick());
-        let layout = Layout::new(bits, tick, self.epoch.unwrap_or(base.epoch()));
-        Ok(ResolvedLayout {
-            layout: layout.map_err(Failure::usage)?,
-            has_datacenters: preset == Preset::Snowflake && bits.worker == base.bits().worker,
-        })
-    }
-
-    /// The layout; without --preset it starts from `uid`.
+    /// The layout.
     pub fn layout(&self) -> Result<Layout, Failure> {
-        Ok(self.resolve(Preset::Uid)?.layout)
+        read_layout(self.layout.as_deref().unwrap_or("uid")).map_err(Failure::Usage)
     }
 
-    /// Whether a flag is given.
+    /// The flag as an option of a URL.
+    pub fn option(&self) -> Option<(&str, &str)> {
+        Some(("layout", self.layout.as_deref()?))
+    }
+
+    /// Whether the flag is given.
     pub fn is_given(&self) -> bool {
-        let Self { preset, layout, tick, epoch } = self;
-        preset.is_some() || layout.is_some() || tick.is_some() || epoch.is_some()
+        self.layout.is_some()
     }
+}
 
-    /// Refuses all of the flags.
-    pub fn refuse(&self, rule: &str) -> Result<(), Failure> {
-        check(&[
-            ("--preset", self.preset.is_some(), rule),
-            ("--layout", self.layout.is_some(), rule),
-            ("--tick", self.tick.is_some(), rule),
-            ("--epoch", self.epoch.is_some(), rule),
-        ])
-    }
+fn text(text: &str) -> Result<String, String> {
+    read_layout(text).map(|_| text.to_owned())
 }

@@ -14,7 +14,7 @@ use uidring_store::values::{number, time};
 /// more than either figure. The worker id is always 1: none is spent, and the uids must not be used.
 ///
 /// A bench takes uids faster than the clock allows, so their timestamps run ahead of it. Many minutes, or
-/// many cores, can use up those of the default layout: then use --layout 45/5/13 --epoch 1970-01-01.
+/// many cores, can use up those of the default layout: then use --layout 45/5/13/s/1970-01-01.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

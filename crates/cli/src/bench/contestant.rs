@@ -104,7 +104,7 @@ fn stopped(error: TakeError) -> Failure {
     match error {
         TakeError::TimeExhausted => Failure::Failed(
             "the layout ran out of timestamps, because a bench takes uids faster than the clock allows: \
-             use --layout 45/5/13 --epoch 1970-01-01, which lasts, or fewer --seconds"
+             use --layout 45/5/13/s/1970-01-01, which lasts, or fewer --seconds"
                 .into(),
         ),
         error => error.into(),

@@ -7,69 +7,30 @@ use uidring::policy::TakePolicy;
 use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::segment::{SegmentError, SegmentHandle};
 use uidring::{Error, SegmentGenerator, Uid};
-use uidring_store::TableError;
+use uidring_any::PreparedTag;
 
-use super::args::GenerateArgs;
-use crate::args::check;
-use crate::args::worker::WorkerKind;
 use crate::failure::Failure;
-use crate::lines::{Lines, lines};
 use crate::output::{OpenSource, PORTION, Source};
 use crate::pace::Pace;
-use crate::stores;
 
 /// At most so many ids are reserved at once: what an interrupted run has reserved is lost.
 const MAX_LOAD: u64 = 1_000_000;
 
-/// Checks the flags, and returns how to build the generator of the tag, and the lines for its ids.
-pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
-    let worker = &args.worker;
-    let database = &worker.table.database;
-    let rule = "is not for --generator segment, whose ids have no worker, no time and no ring";
-    check(&[
-        ("--worker-id", worker.worker_id.is_some(), rule),
-        ("--datacenter-id", worker.datacenter_id.is_some(), rule),
-        ("--start-after", worker.start_after.is_some(), rule),
-        ("--max-start-wait", worker.max_start_wait.is_some(), rule),
-        ("--zookeeper", worker.registry.zookeeper.is_some(), rule),
-        ("--max-clock-difference", worker.table.max_clock_difference.is_some(), rule),
-        ("--worker lease", worker.lease.worker == WorkerKind::Lease, rule),
-        ("--worker ordinal", worker.lease.worker == WorkerKind::Ordinal, rule),
-        ("--ordinal-offset", worker.lease.ordinal_offset.is_some(), rule),
-        ("--lease", worker.lease.lease.is_some(), rule),
-        ("--lease-wait", worker.lease.lease_wait.is_some(), rule),
-    ])?;
-    args.layout.refuse(rule)?;
-    args.ring.refuse(rule)?;
-    let lines = lines(args.format, None)?;
-    let tag = args.tag.as_deref().ok_or_else(|| {
-        Failure::Usage("--generator segment needs --tag, the tag whose ids are wanted".into())
-    })?;
-    // It may hold a password, and errors name the tag.
-    if tag.contains("://") {
-        return Err(Failure::usage(TableError::UrlForTag));
-    }
-    let store = stores::open_segments(database)?;
-    // The store's own deadline comes first.
-    let limit = store.deadline() + Duration::from_secs(1);
-    let store = store.segment_store()?;
-    Ok((Box::new(move || build(args, tag, store, limit)), lines))
-}
-
-fn build(
-    args: &GenerateArgs,
-    tag: &str,
-    store: Box<dyn SegmentStore>,
-    limit: Duration,
-) -> Result<Box<dyn Source>, Failure> {
-    let generator = SegmentGenerator::builder(StepAsNeeded { store, left: args.count })
-        .take_policy(TakePolicy::WaitFor(limit))
-        // What is loaded ahead of need would be lost at the end.
-        .depth(1)
-        .max_depth(1)
-        .build()?;
-    let handle = generator.tag(tag).map_err(failure)?;
-    Ok(Box::new(Ids { generator, handle }))
+/// How to open the generator of this tag, for so many ids.
+pub fn open(prepared: PreparedTag, count: u64) -> OpenSource<'static> {
+    Box::new(move || {
+        let PreparedTag { store, tag, take_policy, deadline, .. } = prepared;
+        // The store's own deadline comes first.
+        let limit = TakePolicy::WaitFor(deadline + Duration::from_secs(1));
+        let generator = SegmentGenerator::builder(StepAsNeeded { store, left: count })
+            .take_policy(take_policy.unwrap_or(limit))
+            // What is loaded ahead of need would be lost at the end.
+            .depth(1)
+            .max_depth(1)
+            .build()?;
+        let handle = generator.tag(&tag).map_err(failure)?;
+        Ok(Box::new(Ids { generator, handle }))
+    })
 }
 
 struct Ids {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use uidring::Uid;
 
 use super::place::{BatchPlace, Place};
-use crate::args::layout::LayoutArgs;
-use crate::args::ring::RingArgs;
-use crate::args::worker::WorkerArgs;
+use crate::args::options::OptionFlags;
+use crate::args::url::UrlArgs;
 use uidring_store::values::{CENTURY, number, time};
 
 /// Serve ids to clients of Redis, HTTP, Thrift and a binary batch
@@ -17,8 +17,9 @@ use uidring_store::values::{CENTURY, number, time};
 /// uidring/workers.db in your data directory, as `uidring generate`. The name `uid` stands for its uids,
 /// and each tag of `uidring segment` for its numbers: `redis-cli incr uid`, `redis-cli incr orders`.
 ///
-/// A file for --config has the flags as keys, and other names in tables, as at the end of this help.
-/// A flag counts more than its environment variable, and that more than the file. SIGTERM and Ctrl-C end
+/// A file for --config has the flags and the options of the URL as keys, and other names in tables, as at the end of this
+/// help. A name starts from the URL and the options above the tables, unless it has a `url` of its own. A flag counts
+/// more than its environment variable, and that more than the file. SIGTERM and Ctrl-C end
 /// the server: it answers what was asked, gives leases back, and ends within --drain. SIGHUP has it read
 /// the password, certificate and key again.
 #[derive(Args)]
@@ -26,14 +27,14 @@ use uidring_store::values::{CENTURY, number, time};
 Examples:
   uidring serve --check
   uidring serve --redis 6380 --http none --thrift none --batch none --check
-  uidring serve --worker lease --mysql-url-file /run/secrets/mysql-url --order per-thread --check
+  uidring serve --worker lease --url-file /run/secrets/mysql-url --order per-thread --check
 
 A file for --config:
   http = \"0.0.0.0:8080\"
   expose = true
 
   [names.browser]
-  preset = \"javascript-safe\"
+  layout = \"javascript-safe\"
   worker = \"lease\"")]
 pub struct ServeArgs {
     /// A file of settings in TOML
@@ -125,25 +126,19 @@ pub struct ServeArgs {
           hide_env_values = true)]
     pub slow: Duration,
 
-    #[command(flatten)]
-    pub name: NameArgs,
-}
-
-/// A generator of uids that has a name.
-#[derive(Args)]
-pub struct NameArgs {
     /// The order of uids
     #[arg(long, value_enum, default_value = "ordered")]
     pub order: Order,
 
-    #[command(flatten)]
-    pub layout: LayoutArgs,
+    #[command(flatten, next_help_heading = "Where ids come from")]
+    pub url: UrlArgs,
 
-    #[command(flatten)]
-    pub ring: RingArgs,
+    #[command(flatten, next_help_heading = "Generator")]
+    pub options: OptionFlags<false>,
 
-    #[command(flatten)]
-    pub worker: WorkerArgs,
+    /// Issue only uids above this one: the greatest so far with the worker id of a worker:N, which has no memory
+    #[arg(long, value_name = "UID", allow_hyphen_values = true)]
+    pub start_after: Option<Uid>,
 }
 
 /// What is promised of the order of uids.

@@ -6,12 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use uidring::Layout;
+use uidring_any::WorkerKind;
 
-use super::names::{Plan, Uids, has_segments};
+use super::names::{Plan, Uids};
 use super::sockets;
-use crate::args::worker::WorkerKind;
 use crate::failure::Failure;
-use crate::{stores, worker_source};
 
 /// Checks sockets, and files that have to be there, or to be made.
 pub fn check(plan: &Plan<'_>) -> Result<(), Failure> {
@@ -20,24 +19,19 @@ pub fn check(plan: &Plan<'_>) -> Result<(), Failure> {
     for uids in &plan.uids {
         check_workers(uids, &mut leases).map_err(|failure| uids.about(failure))?;
     }
-    if has_segments(plan.args) {
-        let tags = stores::open(&plan.args.name.worker.table.database)?.check_segments()?;
-        plan.warn_of_hidden_tags(&tags);
+    if let Some(store) = &plan.segments {
+        plan.warn_of_hidden_tags(&store.check_segments()?);
     }
     Ok(())
 }
 
 /// Checks the worker ids of a name. `leases` are the files from which names lease theirs, and with which layout.
 fn check_workers(uids: &Uids<'_>, leases: &mut HashMap<PathBuf, Layout>) -> Result<(), Failure> {
-    let worker = &uids.args.worker;
-    if !worker_source::is_from_table(worker) {
-        return Ok(());
-    }
-    let database = stores::open(&worker.table.database)?;
+    let Some(store) = &uids.store else { return Ok(()) };
     let layout = uids.layout.layout;
-    let is_leased = worker.lease.worker == WorkerKind::Lease;
-    database.check_workers(is_leased.then_some(&layout))?;
-    let Some(file) = database.worker_file().filter(|_| is_leased) else { return Ok(()) };
+    let is_leased = uids.worker == WorkerKind::Leased;
+    store.check_workers(is_leased.then_some(&layout))?;
+    let Some(file) = store.worker_file().filter(|_| is_leased) else { return Ok(()) };
     let path = fs::canonicalize(&file).or_else(|_| std::path::absolute(&file))?;
     match leases.insert(path, layout) {
         Some(other) if other != layout => Err(Failure::Usage(format!(

@@ -2,47 +2,66 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
-use clap::{Args, Command, FromArgMatches};
+use clap::{Command, FromArgMatches, ValueEnum};
 use toml::{Table, Value};
 use uidring_store::read_small_file;
 
-use super::args::{NameArgs, ServeArgs};
+use super::args::{Order, ServeArgs};
 use crate::failure::Failure;
-
-/// Of these, a flag or a variable replaces the file's whole choice.
-const CHOICES: [&[&str]; 1] = [&[
-    "sqlite",
-    "mysql",
-    "mysql-url-file",
-    "postgres",
-    "postgres-url-file",
-    "etcd",
-    "zookeeper",
-    "worker-id",
-]];
+use crate::replaced;
 
 /// What is no setting.
 const NOT_SETTINGS: [&str; 4] = ["config", "check", "help", "names"];
 
-/// The names of the file, each with its flags.
-pub type Names = BTreeMap<String, NameArgs>;
+/// Settings that are read here, and not as the flags of these names.
+const NO_FLAGS: [&str; 6] = ["url", "url-file", "start-after", "layout", "max-borrow", "worker"];
+
+/// What a file says besides flags.
+#[derive(Default)]
+pub struct File {
+    /// The file, for errors.
+    pub place: String,
+    /// What stands above all tables.
+    pub settings: Settings,
+    /// The names that have a table.
+    pub names: BTreeMap<String, Settings>,
+}
+
+/// The settings of a name that are no flags.
+#[derive(Default)]
+pub struct Settings {
+    /// Where its ids come from.
+    pub url: Option<Location>,
+    /// What is promised of the order of its uids.
+    pub order: Option<Order>,
+    /// Options of the URL, and their values.
+    pub options: Vec<(String, String)>,
+}
+
+/// Where a URL is.
+pub enum Location {
+    /// Here.
+    Here(String),
+    /// In the first line of this file.
+    InFile(PathBuf),
+}
 
 /// Reads the settings again, with those of the file where the command line and the environment say nothing.
 pub fn load(
     path: &Path,
     command: fn() -> Command,
     command_line: &[OsString],
-) -> Result<(ServeArgs, Names), Failure> {
+) -> Result<(ServeArgs, File), Failure> {
     let wrong = |error: &dyn std::fmt::Display| {
         let text = error.to_string();
         Failure::Usage(format!("{}: {}", path.display(), without_url(text.trim_end())))
     };
     let text = read_small_file(path)
         .map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))?;
-    let text = String::from_utf8(text).map_err(|_| wrong(&"it is no UTF-8 text"))?;
+    let text = String::from_utf8(text).map_err(|_| wrong(&"it is not UTF-8"))?;
     // What stands in the file may be secret: the error names a place, and shows no line.
     let mut table: Table = toml::from_str(&text).map_err(|error| {
         let before = error.span().map_or("", |span| &text[..span.start]);
@@ -56,11 +75,19 @@ pub fn load(
     };
     let serve = command();
     let serve = serve.find_subcommand("serve").expect("it is one");
+    let is_flag = |key: &str| {
+        let mut flags = serve.get_arguments();
+        !NO_FLAGS.contains(&key) && flags.any(|flag| flag.get_long() == Some(key))
+    };
+    let (mut table, others): (Table, Table) = table.into_iter().partition(|(key, _)| is_flag(key));
     for (key, value) in &table {
-        check_setting(serve, key, value, "setting").map_err(|problem| {
+        check_setting(serve, key, value).map_err(|problem| {
             wrong(&format_args!("{problem}; `uidring serve --help` lists the settings"))
         })?;
     }
+    // Advice may name a URL, and repeats none.
+    let advised = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
+    let settings = Settings::of(others, is_flag).map_err(advised)?;
     let given = command().try_get_matches_from(command_line);
     let given = given.map_err(|error| wrong(&plain(&error)))?;
     if let Some(("serve", given)) = given.subcommand() {
@@ -70,9 +97,6 @@ pub fn load(
                 Some(ValueSource::CommandLine | ValueSource::EnvVariable)
             )
         };
-        for keys in CHOICES.iter().filter(|keys| keys.iter().any(|key| is_given(key))) {
-            table.retain(|key, _| !keys.contains(&key));
-        }
         table.retain(|key, _| !is_given(key));
     }
     let flags = table.iter().filter_map(|(key, value)| flag_of(key, value)).map(OsString::from);
@@ -84,44 +108,77 @@ pub fn load(
         _ => return Err(wrong(&"the command line is not one of `uidring serve`")),
     };
     let args = args.map_err(|error| wrong(&plain(&error)))?;
-    let mut all = Names::new();
+    let place = format!("in {}", path.display());
+    let mut file = File { place, settings, names: BTreeMap::new() };
     for (name, settings) in names {
-        let flags = named(&name, settings).map_err(|text| wrong(&text))?;
-        all.insert(name, flags);
+        let Value::Table(settings) = settings else {
+            return Err(wrong(&format_args!("`names.{name}` is for a table: [names.{name}]")));
+        };
+        if name.contains("://") {
+            return Err(wrong(&name));
+        }
+        let is_of_server = |key: &str| is_flag(key) && key != "order";
+        if let Some(key) = settings.keys().find(|key| is_of_server(key)) {
+            return Err(wrong(&format_args!("names.{name}: `{key}` is no setting of a name")));
+        }
+        let settings = Settings::of(settings, |_| false);
+        let settings = settings.map_err(|problem| advised(format!("names.{name}: {problem}")))?;
+        file.names.insert(name, settings);
     }
-    Ok((args, all))
+    Ok((args, file))
 }
 
-/// The flags of a name's table.
-fn named(name: &str, settings: Value) -> Result<NameArgs, String> {
-    let Value::Table(settings) = settings else {
-        return Err(format!("`names.{name}` is for a table: [names.{name}]"));
-    };
-    let command = NameArgs::augment_args(Command::new("names").no_binary_name(true));
-    let mut flags = Vec::new();
-    for (key, value) in &settings {
-        check_setting(&command, key, value, "setting of a name")
-            .map_err(|problem| format!("names.{name}: {problem}"))?;
-        flags.extend(flag_of(key, value));
+impl Settings {
+    /// Reads what is no flag. Whether there is such an option is found when it is set.
+    fn of(table: Table, is_flag: impl Fn(&str) -> bool) -> Result<Self, String> {
+        let mut settings = Self::default();
+        for (key, value) in table {
+            // Anything else may be a URL.
+            if !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+                return Err("a key is no word; it may hold a password, and is not repeated".into());
+            }
+            let hyphens = key.replace('_', "-");
+            let is_known =
+                |key: &str| is_flag(key) || NO_FLAGS.contains(&key) || replaced::is_option(key);
+            if hyphens != key && is_known(&hyphens) {
+                return Err(format!("`{key}` is written `{hyphens}`"));
+            }
+            let text = text_of(&value)
+                .ok_or_else(|| format!("the value of `{key}` has to be a text or a number"))?;
+            match &*key {
+                "url" | "url-file" if settings.url.is_some() => {
+                    return Err(
+                        "`url` and `url-file` both name the store; leave one of them out".into()
+                    );
+                }
+                "url" => settings.url = Some(Location::Here(text)),
+                "url-file" => settings.url = Some(Location::InFile(text.into())),
+                "order" => {
+                    let order = Order::from_str(&text, false);
+                    settings.order = Some(
+                        order.map_err(|_| "the value of `order`: write ordered or per-thread")?,
+                    );
+                }
+                "start-after" => {
+                    return Err(
+                        "`start-after` is a flag alone: in a file it would soon be too low".into(),
+                    );
+                }
+                _ => match replaced::key(&key) {
+                    Some(instead) => return Err(format!("`{key}` is no setting: {instead}")),
+                    None => settings.options.push((key, text)),
+                },
+            }
+        }
+        Ok(settings)
     }
-    let matches = command.try_get_matches_from(flags);
-    let args = matches.and_then(|matches| NameArgs::from_arg_matches(&matches));
-    args.map_err(|error| format!("names.{name}: {}", plain(&error)))
 }
 
-/// Refuses a key that is no flag, and a value that its flag cannot have. `what` is what keys are.
-fn check_setting(command: &Command, key: &str, value: &Value, what: &str) -> Result<(), String> {
-    let find = |key: &str| {
-        let mut flags = command.get_arguments();
-        flags.find(|flag| flag.get_long() == Some(key) && !NOT_SETTINGS.contains(&key))
-    };
-    let Some(flag) = find(key) else {
-        let other = key.replace('_', "-");
-        return Err(match find(&other) {
-            Some(_) => format!("`{key}` is no {what}; it is written `{other}`"),
-            None => format!("`{key}` is no {what}"),
-        });
-    };
+/// Refuses a flag that is no setting, and a value that its flag cannot have.
+fn check_setting(command: &Command, key: &str, value: &Value) -> Result<(), String> {
+    let mut flags = command.get_arguments();
+    let flag = flags.find(|flag| flag.get_long() == Some(key) && !NOT_SETTINGS.contains(&key));
+    let flag = flag.ok_or_else(|| format!("`{key}` is no setting"))?;
     match (flag.get_action().takes_values(), value) {
         (true, Value::Boolean(_) | Value::Array(_) | Value::Table(_)) => {
             Err(format!("the value of `{key}` has to be a text or a number"))
@@ -176,9 +233,9 @@ mod tests {
 
     /// As in the docs, and with what is refused.
     const FILES: [&str; 3] = [
-        "mysql = \"mysql://u:s3cretpw@h/d\"\nthreads = 4\nredis = 'none'\n\n[names.orders]\npreset = 'leaf'\n",
-        "postgres = 'postgres://u:s3cretpw@h/d'\nmax-batch = 1_000\nidle = \"5m\"\nworker-id = 3\n",
-        "'mysql://u:s3cretpw@h/d' = 5\nsqlite = 1979-05-27\nnames = { a = { step = 1.5 }, b = [] }\n",
+        "url = \"mysql://u:s3cretpw@h/d\"\nthreads = 4\nredis = 'none'\n\n[names.orders]\nlayout = 'leaf'\n",
+        "url = 'postgres://u:s3cretpw@h/d'\nmax-batch = 1_000\nidle = \"5m\"\nmax-lag = 3\n",
+        "'mysql://u:s3cretpw@h/d' = 5\nurl = 1979-05-27\nnames = { a = { step = 1.5 }, b = [] }\n",
     ];
 
     const LETTERS: [char; 18] = [

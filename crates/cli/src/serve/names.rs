@@ -3,24 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use uidring::WorkerSource;
 use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
-use uidring::worker::EnvWorkerId;
-use uidring::{CachedUidGenerator, Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
+use uidring::{Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
+use uidring_any::{AnyStore, Options, Prepared, SegmentTable, TableError, WorkerKind};
 use uidring_server::{Issuer, Names};
-use uidring_store::SegmentTable;
 
-use super::args::{NameArgs, Order, ServeArgs};
-use super::config;
+use super::args::{Order, ServeArgs};
+use super::config::{File, Location, Settings};
 use crate::advice::with_flags;
-use crate::args::database::Server;
-use crate::args::layout::{Preset, ResolvedLayout};
-use crate::args::set;
-use crate::args::worker::{WorkerArgs, WorkerKind};
+use crate::args::layout::ResolvedLayout;
+use crate::args::url::wrong;
 use crate::failure::Failure;
-use crate::{report, stores, worker_source};
+use crate::report;
 
 /// The name of the flags' own uids.
 const DEFAULT: &str = "uid";
@@ -38,29 +34,43 @@ pub const SHOWN: usize = 12;
 pub struct Plan<'a> {
     pub args: &'a ServeArgs,
     pub uids: Vec<Uids<'a>>,
+    /// The store that has segments, if any.
+    pub segments: Option<Box<dyn AnyStore>>,
 }
 
 /// A generator of uids, and its name.
 pub struct Uids<'a> {
     name: &'a str,
-    pub args: &'a NameArgs,
+    order: Order,
     pub layout: ResolvedLayout,
-    worker: Box<dyn WorkerSource + Send>,
+    pub worker: WorkerKind,
+    /// Where the worker id comes from; `None` where it is chosen.
+    pub store: Option<Box<dyn AnyStore>>,
+    builder: CachedBuilder,
 }
 
 impl<'a> Plan<'a> {
     /// Checks the settings of all names.
-    pub fn new(args: &'a ServeArgs, others: &'a config::Names) -> Result<Self, Failure> {
-        let mut uids = vec![Uids::new(DEFAULT, &args.name)?];
-        for (name, args) in others {
+    pub fn new(args: &'a ServeArgs, file: &'a File) -> Result<Self, Failure> {
+        let own = own_options(args, file)?;
+        let segments = if args.no_segments { None } else { segments_of(&own)? };
+        let own = match args.start_after {
+            Some(uid) => own.start_after(uid),
+            None => own,
+        };
+        let own = Uids::new(DEFAULT, own, args.order);
+        let mut uids = vec![own.map_err(|failure| failure.advised(&args.url.flags()))?];
+        for (name, settings) in &file.names {
             if name == DEFAULT {
                 return Err(Failure::Usage(format!(
                     "[names.{DEFAULT}]: the settings of `{DEFAULT}` stand above all tables"
                 )));
             }
-            uids.push(Uids::new(name, args).map_err(|failure| about(name, failure))?);
+            let named = named_options(args, file, settings)
+                .and_then(|options| Uids::new(name, options, settings.order.unwrap_or(args.order)));
+            uids.push(named.map_err(|failure| about(name, failure))?);
         }
-        Ok(Self { args, uids })
+        Ok(Self { args, uids, segments })
     }
 
     /// Says which tags no client can reach.
@@ -71,46 +81,32 @@ impl<'a> Plan<'a> {
 
     /// Acquires worker ids, and returns the names, and a line about each.
     pub fn open(self) -> Result<(Names, Vec<String>), Failure> {
-        let Self { args: settings, uids } = self;
+        let Self { args: settings, uids, segments: store } = self;
+        let flags = settings.url.flags();
         let own: Vec<_> = uids.iter().map(|uids| uids.name).collect();
         let mut names = Names::new();
         let mut lines = Vec::new();
         for uids in uids {
-            let Uids { name, args, layout, worker } = uids;
-            let policy = TakePolicy::WaitFor(settings.wait);
-            // Ids of two names are two kinds, and may be equal.
-            let builder = CachedUidGenerator::builder().layout(layout.layout).namespace(name);
-            let builder = builder.take_policy(policy);
-            let builder =
-                set(builder.worker_from(worker), args.worker.start_after, |builder, uid| {
-                    builder.start_after(uid)
-                });
-            let builder = set(builder, args.worker.max_start_wait, CachedBuilder::max_start_wait);
-            // What takes worker ids back has a limit of its own.
-            let is_given_back = args.worker.lease.worker != WorkerKind::Disposable
-                || args.worker.registry.zookeeper.is_some();
-            let builder =
-                set(builder, (!is_given_back).then_some(MAX_BORROW), CachedBuilder::max_borrow);
-            let built = args.ring.apply(builder).build();
-            let advised = |error| Failure::from(error).advised(&args.worker.flags());
+            let origin = uids.origin();
+            let Uids { name, order, layout, builder, .. } = uids;
+            let built = builder.take_policy(TakePolicy::WaitFor(settings.wait)).build();
+            let advised = |error| Failure::from(error).advised(&flags);
             let generator = built.map_err(|error| about(name, advised(error)))?;
-            let origin = origin(&args.worker);
             lines.push(format!(
                 "{name}: layout {}, {} from {origin}",
                 layout.layout,
                 layout.worker(generator.worker_id())
             ));
             let generator = Arc::new(generator);
-            let issuer = match args.order {
+            let issuer = match order {
                 Order::Ordered => Issuer::Ordered(generator),
                 Order::PerThread => Issuer::PerThread(PerThreadGenerator::new(generator)),
             };
             names = names.with(name, issuer).with_origin(name, &origin);
         }
-        if has_segments(settings) {
-            let flags = settings.name.worker.flags();
+        if let Some(store) = store {
             let (segments, table) =
-                segments(settings).map_err(|failure| failure.advised(&flags))?;
+                segments(&*store, settings.wait).map_err(|failure| failure.advised(&flags))?;
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
             warn_of_hidden_tags(&own, &tags);
@@ -133,6 +129,58 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// The options of the flags, and of what stands above the file's tables.
+fn own_options(args: &ServeArgs, file: &File) -> Result<Options, Failure> {
+    let flags = || args.options.given();
+    let options = match &file.settings.url {
+        Some(location) if !args.url.is_given()? => at(location, &file.place, flags())?,
+        _ => args.url.options(flags())?,
+    };
+    let is_flag = |name: &str| args.options.given().any(|(given, _)| given == name);
+    let beside = file.settings.options.iter().filter(|(name, _)| !is_flag(name));
+    set_all(options, beside, &file.place)
+}
+
+/// The options of a name: those above the tables, and over them its own; or its own alone, with a URL of its own.
+fn named_options(args: &ServeArgs, file: &File, settings: &Settings) -> Result<Options, Failure> {
+    let options = match &settings.url {
+        Some(location) => at(location, &file.place, [])?,
+        None => {
+            let own = own_options(args, file)?;
+            settings.options.iter().fold(own, |options, (name, _)| options.unset(name))
+        }
+    };
+    set_all(options, settings.options.iter(), &file.place)
+}
+
+/// The options of a URL of the file.
+fn at<'a>(
+    location: &Location,
+    place: &str,
+    flags: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Options, Failure> {
+    let options = match location {
+        Location::Here(url) => Options::from_settings(url, place),
+        Location::InFile(path) => Options::from_file(path),
+    };
+    let mut flags = flags.into_iter();
+    let set = |options: Options, (name, value): (&str, &str)| {
+        options.set_as(&format!("--{name}"), name, value)
+    };
+    options.and_then(|options| flags.try_fold(options, set)).map_err(wrong)
+}
+
+fn set_all<'a>(
+    options: Options,
+    mut settings: impl Iterator<Item = &'a (String, String)>,
+    place: &str,
+) -> Result<Options, Failure> {
+    let set = |options: Options, (name, value): &(String, String)| {
+        options.set_as(&format!("`{name}` {place}"), name, value)
+    };
+    settings.try_fold(options, set).map_err(wrong)
+}
+
 fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
     for tag in tags.iter().filter(|tag| names.contains(&&***tag)) {
         report::warning(format_args!(
@@ -144,25 +192,25 @@ fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
 /// Segments, and their table for people.
 type Segments = (SegmentGenerator, Box<dyn SegmentTable + Send + Sync>);
 
-/// Whether segments are served: those of the database that has the worker ids, unless there is none, or it is a pod's
-/// own.
-pub fn has_segments(args: &ServeArgs) -> bool {
-    let worker = &args.name.worker;
-    let database = &worker.table.database;
-    // Each pod's file would have the same ones.
-    let is_ordinals = worker.lease.worker == WorkerKind::Ordinal;
-    !(args.no_segments
-        || is_ordinals
-        || database.is_etcd()
-        || worker.registry.zookeeper.is_some()
-        || worker.worker_id.is_some() && !database.is_named())
+/// The store whose segments are served: that of the worker ids, unless it has none, or is a pod's own.
+fn segments_of(options: &Options) -> Result<Option<Box<dyn AnyStore>>, Failure> {
+    match options.worker_kind() {
+        // Each pod's file would have the same ones.
+        WorkerKind::Chosen | WorkerKind::Registered | WorkerKind::Ordinal => return Ok(None),
+        _ => {}
+    }
+    let store = options.store().map_err(wrong)?;
+    match store.segment_store() {
+        Ok(_) => Ok(Some(store)),
+        Err(error) if matches!(error.store(), Some(TableError::Lacks { .. })) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
-fn segments(args: &ServeArgs) -> Result<Segments, Failure> {
-    let database = stores::open(&args.name.worker.table.database)?;
-    let store = UntilCreated(database.segment_store()?);
-    let builder = SegmentGenerator::builder(store).take_policy(TakePolicy::WaitFor(args.wait));
-    Ok((builder.refresh(REFRESH).build()?, database.segment_table()?))
+fn segments(store: &dyn AnyStore, wait: Duration) -> Result<Segments, Failure> {
+    let builder = SegmentGenerator::builder(UntilCreated(store.segment_store()?));
+    let builder = builder.take_policy(TakePolicy::WaitFor(wait));
+    Ok((builder.refresh(REFRESH).build()?, store.segment_table()?))
 }
 
 /// A table that somebody may create later has no tags until then.
@@ -195,40 +243,43 @@ impl<'a> Uids<'a> {
         about(self.name, failure)
     }
 
-    fn new(name: &'a str, args: &'a NameArgs) -> Result<Self, Failure> {
-        let layout = args.layout.resolve(Preset::Uid)?;
-        let power = args.ring.boost_power.unwrap_or(3);
-        CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
-        layout.check_now()?;
-        let worker = worker_source::source(&args.worker, layout)
-            .map_err(|failure| failure.advised(&args.worker.flags()))?;
-        Ok(Self { name, args, layout, worker })
-    }
-}
-
-/// Where worker ids come from, for people. No URL: it may hold a password.
-fn origin(args: &WorkerArgs) -> String {
-    let database = &args.table.database;
-    let place = if args.registry.zookeeper.is_some() {
-        return "ZooKeeper".into();
-    } else if args.worker_id.is_some() {
-        return "--worker-id".into();
-    } else if !database.is_named() && EnvWorkerId::is_set() {
-        EnvWorkerId::VARIABLE.into()
-    } else if let Some(path) = &database.sqlite {
-        path.display().to_string()
-    } else if database.is_etcd() {
-        "etcd".into()
-    } else {
-        match database.server() {
-            Some(Server::MySql) => "the MySQL server".into(),
-            Some(Server::Postgres) => "the PostgreSQL server".into(),
-            None => "your data directory".into(),
+    fn new(name: &'a str, options: Options, order: Order) -> Result<Self, Failure> {
+        if options.get("take").is_some() {
+            return Err(Failure::Usage(
+                "`take` is not for a server: --wait says how long requests wait".into(),
+            ));
         }
-    };
-    match args.lease.worker {
-        WorkerKind::Disposable => place,
-        WorkerKind::Lease => format!("a lease of {place}"),
-        WorkerKind::Ordinal => format!("the ordinal, by a lease of {place}"),
+        let layout = ResolvedLayout::of(&options);
+        layout.check_now()?;
+        let worker = options.worker_kind();
+        let store = match worker {
+            WorkerKind::Chosen => None,
+            _ => Some(options.store().map_err(wrong)?),
+        };
+        // Ids of two names are two kinds, and may be equal.
+        let is_own = options.get("namespace").is_none();
+        // What takes worker ids back has a limit of its own.
+        let is_limited = options.get("max-borrow").is_some() || worker.is_given_back();
+        let Prepared::Cached(builder) = options.prepare().map_err(wrong)? else {
+            return Err(Failure::Usage(
+                "a server has generator=cached; it serves the tags of its store besides".into(),
+            ));
+        };
+        let builder = if is_own { builder.namespace(name) } else { *builder };
+        let builder = if is_limited { builder } else { builder.max_borrow(MAX_BORROW) };
+        Ok(Self { name, order, layout, worker, store, builder })
+    }
+
+    /// Where worker ids come from, for people.
+    fn origin(&self) -> String {
+        let place = match &self.store {
+            Some(store) => store.to_string(),
+            None => return "the URL".into(),
+        };
+        match self.worker {
+            WorkerKind::Leased => format!("a lease of {place}"),
+            WorkerKind::Ordinal => format!("the ordinal, by a lease of {place}"),
+            _ => place,
+        }
     }
 }

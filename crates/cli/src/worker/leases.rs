@@ -3,14 +3,14 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 use uidring::Timestamp;
-use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
+use uidring_any::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 
-use crate::args::database::DatabaseArgs;
 use crate::args::layout::LayoutArgs;
+use crate::args::url::{UrlArgs, wrong};
 use crate::failure::Failure;
+use crate::report;
 use crate::table::{self, Column};
 use crate::text::visible;
-use crate::{report, stores};
 use uidring_store::values::number;
 
 #[derive(Subcommand)]
@@ -18,7 +18,7 @@ pub enum LeaseCommand {
     /// List the leases, by worker id
     Leases {
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
 
         /// Print a JSON array instead of a table
         #[arg(long)]
@@ -37,7 +37,7 @@ pub enum LeaseCommand {
         force: bool,
 
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
     },
     /// End a lease that somebody holds: the holder stops at its next renewal
     ///
@@ -49,13 +49,13 @@ pub enum LeaseCommand {
         worker_id: u64,
 
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
     },
     /// Allow leases of worker ids whose starts in `worker list` have all ended
     #[command(after_help = "\
 Examples:
-  uidring worker assign --preset snowflake
-  uidring worker reuse 1 1 --used-until 2026-11-01T12:00:00Z --preset snowflake")]
+  uidring worker assign --layout snowflake
+  uidring worker reuse 1 1 --used-until 2026-11-01T12:00:00Z --layout snowflake")]
     Reuse {
         /// The first worker id
         #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
@@ -73,13 +73,13 @@ Examples:
         layout: LayoutArgs,
 
         #[command(flatten)]
-        database: DatabaseArgs,
+        url: UrlArgs,
     },
 }
 
 pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
     match command {
-        LeaseCommand::Leases { database, json } => {
+        LeaseCommand::Leases { url, json } => {
             let columns = [
                 Column::number("WORKER ID", |row: &LeaseRow| row.worker_id.to_string()),
                 Column::text("STATE", |row| state(row).0.into()),
@@ -88,10 +88,10 @@ pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
                 Column::text("USED UNTIL", |row| time(row.used_until())),
                 Column::text("OWNER", |row| visible(&row.owner)),
             ];
-            table::print(&leases(database)?.list()?, *json, row_as_json, &columns)?;
+            table::print(&leases(url)?.list()?, *json, row_as_json, &columns)?;
         }
-        LeaseCommand::Release { worker_id, force, database } => {
-            let leases = leases(database)?;
+        LeaseCommand::Release { worker_id, force, url } => {
+            let leases = leases(url)?;
             if *force {
                 leases.fence(*worker_id)?;
             }
@@ -101,8 +101,8 @@ pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
                 row.token
             ));
         }
-        LeaseCommand::Fence { worker_id, database } => {
-            let LeaseRow { state, token, owner, .. } = leases(database)?.fence(*worker_id)?;
+        LeaseCommand::Fence { worker_id, url } => {
+            let LeaseRow { state, token, owner, .. } = leases(url)?.fence(*worker_id)?;
             match state {
                 LeaseState::Free => {
                     report::note(format_args!(
@@ -116,8 +116,9 @@ pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
                 )),
             }
         }
-        LeaseCommand::Reuse { first, last, used_until, layout, database } => {
-            let layout = layout.layout()?;
+        LeaseCommand::Reuse { first, last, used_until, layout, url } => {
+            let options = url.options(layout.option())?;
+            let layout = options.layout();
             if first > last {
                 return Err(Failure::Usage(format!(
                     "the first worker id, {first}, is above the last, {last}"
@@ -136,7 +137,8 @@ pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
                     layout.last_instant()
                 ))
             })?;
-            leases(database)?.reuse(*first..=*last, &layout, *used_until)?;
+            let leases = options.store().map_err(wrong)?.lease_table(LeaseOptions::default())?;
+            leases.reuse(*first..=*last, &layout, *used_until)?;
             report::note(format_args!(
                 "worker ids {first} to {last} may be leased: uids start after {used_until}"
             ));
@@ -145,8 +147,8 @@ pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-fn leases(database: &DatabaseArgs) -> Result<Box<dyn LeaseTable + Send>, Failure> {
-    Ok(stores::open(database)?.lease_table(LeaseOptions::default())?)
+fn leases(url: &UrlArgs) -> Result<Box<dyn LeaseTable + Send>, Failure> {
+    Ok(url.store()?.lease_table(LeaseOptions::default())?)
 }
 
 fn time(time: Option<Timestamp>) -> String {

@@ -13,7 +13,7 @@ use crate::support::{Home, Run};
 const SHORT: &str = "bench --seconds 0.05";
 
 /// A layout that no bench uses up.
-const LASTS: &str = "--layout 45/5/13 --epoch 1970-01-01";
+const LASTS: &str = "--layout 45/5/13/s/1970-01-01";
 
 #[test]
 fn the_table_has_its_rows() {
@@ -75,7 +75,7 @@ fn every_form_has_its_baselines() {
 
 #[test]
 fn every_flag_is_taken() {
-    let words = "--seconds 1e-1 --threads 3 --layout 40/10/10 --tick ms --epoch 2020-01-01";
+    let words = "--seconds 1e-1 --threads 3 --layout 40/10/10/ms/2020-01-01";
     let report = json(words);
     let settings = &report["settings"];
     for (key, value) in [
@@ -98,8 +98,8 @@ fn every_flag_is_taken() {
 fn the_layout_is_the_default_one_or_the_one_given() {
     for (words, layout, epoch) in [
         ("", "28/22/13", "2026-01-01T00:00:00Z"),
-        ("--epoch 2025-01-01", "28/22/13", "2025-01-01T00:00:00Z"),
-        ("--preset javascript-safe", "31/10/12", "2026-01-01T00:00:00Z"),
+        ("--layout 28/22/13/s/2025-01-01", "28/22/13", "2025-01-01T00:00:00Z"),
+        ("--layout javascript-safe", "31/10/12", "2026-01-01T00:00:00Z"),
         ("--layout 30/20/13", "30/20/13", "2026-01-01T00:00:00Z"),
     ] {
         let settings = &json(words)["settings"];
@@ -112,7 +112,7 @@ fn a_layout_that_runs_out_is_an_error_that_names_one_that_lasts() {
     let home = Home::new();
     let today = SystemClock.now().date();
     // Less than 2^17 s are left, of two uids each: used up at once, on a slow machine as well.
-    let words = format!("bench --seconds 2 --layout 17/1/1 --epoch {today}");
+    let words = format!("bench --seconds 2 --layout 17/1/1/s/{today}");
     let run = home.run(&words);
     assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{}", run.stderr);
     let error = run.stderr.lines().last().unwrap_or_default();
@@ -138,9 +138,9 @@ fn wrong_flags_are_wrong_usage() {
         "--form other",
         "--layout 1/2",
         "--layout 60/5/13",
-        "--tick h",
-        "--epoch today",
-        "--worker-id 1",
+        "--layout 28/22/13/h/2026-01-01",
+        "--layout 28/22/13/s/today",
+        "-u worker:1",
         "words",
     ] {
         let run = home.run(&format!("bench {words}"));

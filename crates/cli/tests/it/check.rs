@@ -20,7 +20,7 @@ fn good_ids_are_good_in_every_form() {
     for format in ["dec", "hex", "base62", "base32", "json", "binary"] {
         let file = format!("{format}.ids");
         home.stdout(&format!("generate -n 5000 --format {format} --output {file}"));
-        let words = format!("check --ordered --json --preset uid --format {format} {file}");
+        let words = format!("check --ordered --json --layout uid --format {format} {file}");
         let found: Value = serde_json::from_str(&home.stdout(&words)).expect("JSON");
         for (key, value) in
             [("ids", 5_000), ("unreadable", 0), ("duplicates", 0), ("out_of_order", 0)]
@@ -80,11 +80,11 @@ fn each_mistake_is_counted_and_shown() {
 #[test]
 fn fields_are_those_of_the_layout() {
     // 4 bits in all; then a second, a worker and a number of 2^35 + 3 × 2^13 + 2 each.
-    let (status, found, said) = check("--layout 1/2/1 --tick s", "15\n16\n");
+    let (status, found, said) = check("--layout 1/2/1/s/2026-01-01", "15\n16\n");
     assert_eq!((status, &found["fields"]["of_another_layout"]), (Some(1), &1.into()), "{said}");
     assert!(said.contains("line 2: uid 16 is not of this layout"), "{said}");
     let input = "34359762946\n68719501314\n9223372036854775807\n";
-    let (status, found, _) = check("--preset uid", input);
+    let (status, found, _) = check("--layout uid", input);
     let fields = &found["fields"];
     assert_eq!((status, &fields["worker_ids"]), (Some(0), &2.into()), "{found}");
     assert_eq!(fields["first_time"], "2026-01-01T00:00:01Z");

@@ -60,7 +60,7 @@ fn a_closed_stdout_is_a_failure_and_spends_nothing() {
         "parse 5",
         "plan",
         "plan --json",
-        "worker assign --sqlite workers.db?mode=rwc",
+        "worker assign -u sqlite:workers.db?mode=rwc",
         "completions bash",
     ] {
         let home = Home::new();
@@ -112,7 +112,7 @@ fn a_disk_that_becomes_full_has_what_is_told() {
     for (blocks, format) in [(1, "dec"), (3, "base62"), (100, "dec"), (7, "json")] {
         let home = Home::new();
         let script = format!(
-            r#"trap '' XFSZ; ulimit -f {blocks}; exec "$1" generate --worker-id 5 -n 100000 --format {format} >ids"#
+            r#"trap '' XFSZ; ulimit -f {blocks}; exec "$1" generate -u worker:5 -n 100000 --format {format} >ids"#
         );
         let run = Run::of(&mut home.under_sh(&script));
         assert_eq!(run.status, Some(1), "{run:?}");
@@ -135,7 +135,7 @@ fn ids_that_run_out_are_counted() {
     let epoch = Timestamp::from_millis(now.as_millis() / 1_000 * 1_000 - 200_000);
     for sequence in [3, 10, 13] {
         let home = Home::new();
-        let words = format!("generate -n 100000000 --layout 8/10/{sequence} --epoch {epoch}");
+        let words = format!("generate -n 100000000 --layout 8/10/{sequence}/s/{epoch}");
         let run = home.run(&words);
         assert_eq!(run.status, Some(1), "{}", run.stderr);
         let lines: Vec<_> = run.stdout.lines().collect();
@@ -151,7 +151,8 @@ fn slow_ids_are_printed_when_they_are_there() {
     for generator in ["cached --max-borrow 0", "clock"] {
         for (name, number) in [("INT", 2), ("TERM", 15)] {
             let home = Home::new();
-            let words = format!("generate -n 100000 --layout 40/10/2 --generator {generator}");
+            let words =
+                format!("generate -n 100000 --layout 40/10/2/s/2026-01-01 --generator {generator}");
             let mut child = home.command(&words).spawn().expect("starts");
             let mut output = BufReader::new(child.stdout.take().expect("piped"));
             let mut text = String::new();
@@ -224,7 +225,7 @@ fn a_start_that_waits_gives_its_worker_id_back() {
     let serve = cfg!(feature = "server").then_some(serve);
     for command in ["generate -n 2"].into_iter().chain(serve) {
         for (name, number) in [("TERM", 15), ("INT", 2)] {
-            let words = "--worker lease --lease 5m --max-borrow 0 --max-start-wait 1h";
+            let words = "--worker lease --max-borrow 0 -u sqlite:?lease=5m&max-start-wait=1h";
             let mut child = home.command(&format!("{command} {words}")).spawn().expect("starts");
             let mut said = BufReader::new(child.stderr.take().expect("piped"));
             let mut line = String::new();
@@ -263,7 +264,7 @@ fn each_signal_leaves_whole_lines() {
 #[test]
 fn a_file_that_may_not_grow_has_what_is_told() {
     let home = Home::new();
-    let script = r#"ulimit -f 8; exec "$1" generate --worker-id 5 -n 100000 -o ids"#;
+    let script = r#"ulimit -f 8; exec "$1" generate -u worker:5 -n 100000 -o ids"#;
     let run = Run::of(&mut home.under_sh(script));
     assert_eq!(run.status, Some(1), "{run:?}");
     let text = fs::read_to_string(home.folder.path().join("ids")).expect("written");
@@ -324,20 +325,20 @@ fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
     use std::net::TcpListener;
 
     let home = Home::new();
-    let lease = "--layout 41/1/21 --worker lease --sqlite a.db?mode=rwc";
+    let lease = "--layout 31/1/21 --worker lease -u sqlite:a.db?mode=rwc";
     let mut holder =
         home.command(&format!("generate {lease} -n 1000000000")).spawn().expect("starts");
     let mut first = [0];
     holder.stdout.as_mut().expect("piped").read_exact(&mut first).expect("an id");
     // A file that is locked for good, and a database that accepts, and says nothing.
-    home.run("worker init --sqlite locked.db");
+    home.run("worker init -u sqlite:locked.db");
     let lock = rusqlite::Connection::open(home.folder.path().join("locked.db")).expect("opens");
     lock.execute_batch("BEGIN IMMEDIATE").expect("locks");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = silent.local_addr().expect("bound");
-    let database = format!("--postgres postgres://u:p@{silent}/d --postgres-deadline 1h");
+    let database = format!("-u postgres://u:p@{silent}/d?deadline=1h");
     for command in ["generate", "serve --redis 0 --http none --thrift none --batch none"] {
-        for waits in [&format!("{lease} --lease-wait 1h"), "--sqlite locked.db", &database] {
+        for waits in [&format!("{lease}&lease-wait=1h"), "-u sqlite:locked.db", &database] {
             for (name, number) in [("TERM", 15), ("INT", 2), ("USR2", 12)] {
                 let program = home.command(&format!("{command} {waits}"));
                 let mut waits = as_first_process(&home, &program).spawn().expect("starts");

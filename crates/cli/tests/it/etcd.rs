@@ -14,15 +14,14 @@ fn worker_of(run: &Run) -> u64 {
 #[test]
 fn starts_and_leases_have_worker_ids_of_one_counter() {
     let server = Etcd::shared();
-    let (home, etcd) = (Home::new(), format!("--etcd {} --etcd-prefix /cli", server.endpoints()));
+    let (home, etcd) = (Home::new(), format!("-u {}", server.url("cli")));
     assert_eq!(worker_of(&home.run(&format!("generate {etcd} -n 3"))), 1);
     let lease = format!("generate {etcd} --worker lease");
     assert_eq!(worker_of(&home.run(&lease)), 2);
     assert_eq!(worker_of(&home.run(&lease)), 2);
     assert_eq!(home.stdout(&format!("worker assign {etcd}")), "3\n");
-    let by_variable = Run::of(
-        home.command("generate --etcd-prefix /cli").env("UIDRING_ETCD", server.endpoints()),
-    );
+    let url = server.url("cli");
+    let by_variable = Run::of(home.command("generate").env("UIDRING_URL", url));
     assert_eq!(worker_of(&by_variable), 4);
     assert!(!home.folder.path().join("uidring").exists(), "the default file was made");
 
@@ -41,23 +40,23 @@ fn starts_and_leases_have_worker_ids_of_one_counter() {
 fn wrong_usage_says_what_is_right_and_repeats_no_password() {
     let home = Home::new();
     for (words, said) in [
-        ("generate --etcd u:s3cret@h", "a user has no place in them"),
-        ("generate --etcd h --etcd-prefix ids", "does not begin with a slash"),
-        ("generate --etcd h --sqlite f", "cannot be used with"),
-        ("generate --etcd h --mysql-deadline 5", "needs a MySQL server"),
-        ("generate --etcd h --max-clock-difference 5", "needs a MySQL or PostgreSQL server"),
-        ("generate --etcd h --etcd-cert f", "--etcd-key"),
-        ("generate --etcd-ca f", "needs --etcd"),
-        ("segment list --etcd h", "segments are in a SQLite file, or on MySQL or PostgreSQL"),
-        ("generate --etcd h --etcd-ca f", "an endpoint is without TLS"),
+        ("generate -u etcd://s3cret@h", "no password"),
+        ("generate -u etcd://h/ids -u sqlite:f", "cannot be used multiple times"),
+        ("generate -u etcd://h?durability=require", "etcd has no parameter `durability`"),
+        ("generate -u etcd://h?max-clock-difference=5", "etcd has no parameter"),
+        ("generate -u etcd://h?cert=f", "`key`"),
+        ("generate -u etcd://h?ca=f&tls=off", "tls=off"),
+        ("segment list -u etcd://h", "worker ids and leases, and no segments"),
+        ("generate -u etcd://h --tag t", "worker ids and leases, and no segments"),
+        ("generate -u etcd://h --worker ordinal", "no worker ids of ordinals"),
     ] {
         let run = home.run(words);
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}: {run:?}");
         assert!(run.stderr.contains(said) && !run.stderr.contains("s3cret"), "{words}: {run:?}");
     }
-    let run = Run::of(home.command("generate").env("UIDRING_ETCD", ""));
-    assert!(run.status == Some(2) && run.stderr.contains("a host is empty"), "{run:?}");
-    let run = Run::of(home.command("generate --etcd h").env("UIDRING_ETCD_AUTH", "s3cret"));
-    assert!(run.status == Some(2) && run.stderr.contains("USER:PASSWORD"), "{run:?}");
-    assert!(!run.stderr.contains("s3cret"), "{run:?}");
+    for (variable, value) in [("UIDRING_ETCD", "h:1"), ("UIDRING_ETCD_AUTH", "u:s3cret")] {
+        let run = Run::of(home.command("generate").env(variable, value));
+        assert!(run.status == Some(2) && run.stderr.contains(variable), "{run:?}");
+        assert!(run.stderr.contains("etcd://") && !run.stderr.contains("s3cret"), "{run:?}");
+    }
 }

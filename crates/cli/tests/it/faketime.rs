@@ -52,14 +52,14 @@ impl Slow {
 fn a_clock_before_the_epoch_is_refused_and_costs_no_worker_id() {
     let elsewhen = Elsewhen::new(-20 * YEAR.as_secs() as i64);
     for generator in ["cached", "clock"] {
-        let run =
-            elsewhen.run(&format!("generate --sqlite workers.db?mode=rwc --generator {generator}"));
+        let run = elsewhen
+            .run(&format!("generate -u sqlite:workers.db?mode=rwc --generator {generator}"));
         assert_eq!((run.status, &*run.stdout), (Some(1), ""));
         assert!(run.stderr.contains("before the layout's epoch"), "{}", run.stderr);
         assert!(!elsewhen.has("workers.db"));
     }
     elsewhen.set(0);
-    let run = elsewhen.run("generate --sqlite workers.db?mode=rwc");
+    let run = elsewhen.run("generate -u sqlite:workers.db?mode=rwc");
     let fields = Layout::default().decode(uids(&run.stdout)[0]).expect("its own");
     assert_eq!((run.status, fields.worker_id), (Some(0), 1), "the first there is: {}", run.stderr);
 }
@@ -71,15 +71,15 @@ fn a_clock_after_the_layouts_end_is_refused_with_the_day() {
     let left = Layout::default().remaining_life(SystemClock.now()).as_secs() as i64;
     elsewhen.set(left + 86_400);
     for generator in ["cached", "clock"] {
-        let run =
-            elsewhen.run(&format!("generate --sqlite workers.db?mode=rwc --generator {generator}"));
+        let run = elsewhen
+            .run(&format!("generate -u sqlite:workers.db?mode=rwc --generator {generator}"));
         assert_eq!((run.status, &*run.stdout), (Some(1), ""));
         assert!(run.stderr.contains("ended on 2034-07-04"), "{}", run.stderr);
         assert!(!elsewhen.has("workers.db"));
     }
     // An hour before it works, and warns.
     elsewhen.set(left - 3_600);
-    let run = elsewhen.run("generate --sqlite workers.db?mode=rwc");
+    let run = elsewhen.run("generate -u sqlite:workers.db?mode=rwc");
     assert_eq!((run.status, uids(&run.stdout).len()), (Some(0), 1));
     assert!(run.stderr.contains("2034-07-04"), "{}", run.stderr);
 }
@@ -91,7 +91,7 @@ fn a_clock_that_is_years_ahead_is_believed() {
     let elsewhen = Elsewhen::new(ahead.as_secs() as i64);
     for generator in ["cached", "clock"] {
         let before = SystemClock.now().saturating_add(ahead);
-        let words = format!("generate -n 5 --sqlite workers.db?mode=rwc --generator {generator}");
+        let words = format!("generate -n 5 -u sqlite:workers.db?mode=rwc --generator {generator}");
         let run = elsewhen.run(&words);
         let after = SystemClock.now().saturating_add(ahead);
         assert_eq!((run.status, &*run.stderr), (Some(0), ""));
@@ -109,7 +109,7 @@ fn a_clock_that_is_years_ahead_is_believed() {
 fn the_ring_goes_on_when_the_clock_is_set_back() {
     const COUNT: usize = 2_000_000;
     let elsewhen = Elsewhen::new(0);
-    let words = format!("generate -q --sqlite workers.db?mode=rwc --generator cached -n {COUNT}");
+    let words = format!("generate -q -u sqlite:workers.db?mode=rwc --generator cached -n {COUNT}");
     let mut program = Slow::start(elsewhen.command(&words));
     let mut all = program.read(200_000);
     elsewhen.set(-(HOUR.as_secs() as i64));
@@ -133,7 +133,7 @@ fn the_generator_on_the_clock_says_by_how_much_it_went_back() {
     let elsewhen = Elsewhen::new(0);
     // So many uids in a second that it does not wait for the next second before the pipe stops it, and
     // does not finish.
-    let words = "generate --worker-id 1 --start-after 1048576 --layout 31/10/20 \
+    let words = "generate -u worker:1 --start-after 1048576 --layout 31/10/20 \
                  --generator clock -n 50000000";
     let mut program = Slow::start(elsewhen.command(words));
     let mut all = program.read(10_000);
@@ -163,7 +163,7 @@ fn a_start_after_the_clock_was_set_back_repeats_nothing() {
         for offset in [0, -2, 0, -2] {
             elsewhen.set(offset);
             let words =
-                format!("generate -n 8000 --sqlite workers.db?mode=rwc --generator {generator}");
+                format!("generate -n 8000 -u sqlite:workers.db?mode=rwc --generator {generator}");
             let run = elsewhen.run(&words);
             assert_eq!((run.status, &*run.stderr), (Some(0), ""));
             all.extend(uids(&run.stdout));

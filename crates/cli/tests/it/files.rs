@@ -73,7 +73,7 @@ fn a_file_that_holds_something_is_left_as_it_is_and_costs_nothing() {
 fn a_disk_that_becomes_full_has_whole_ids() {
     for (blocks, format) in [(1, "dec"), (3, "base62"), (100, "hex"), (7, "json"), (9, "binary")] {
         let home = Home::new();
-        let words = format!("generate --worker-id 5 -n 1M -q --format {format} --output ids");
+        let words = format!("generate -u worker:5 -n 1M -q --format {format} --output ids");
         let run = Run::of(
             &mut home.under_sh(&format!(r#"trap '' XFSZ; ulimit -f {blocks}; exec "$1" {words}"#)),
         );
@@ -167,7 +167,7 @@ fn slow_disk(home: &Home, seconds: u64, words: &str) -> Command {
 #[test]
 fn the_disk_has_the_files_name_too() {
     let home = Home::new();
-    let run = Run::of(&mut slow_disk(&home, 0, "generate --worker-id 5 -q --output ids"));
+    let run = Run::of(&mut slow_disk(&home, 0, "generate -u worker:5 -q --output ids"));
     assert_eq!((run.status, &*run.stderr), (Some(0), ""));
     for note in ["folder", "synced"] {
         assert!(home.folder.path().join(note).exists(), "{note}");
@@ -183,7 +183,7 @@ fn an_interrupted_run_waits_for_the_disk() {
     {
         let home = Home::new();
         let exists = |name: &str| Path::exists(&home.folder.path().join(name));
-        let words = "generate -n 1000000000 --max-borrow 0 --worker-id 5 --output ids";
+        let words = "generate -n 1000000000 --max-borrow 0 -u worker:5 --output ids";
         let child = slow_disk(&home, seconds, words).spawn().expect("starts");
         wait_for(&|| fs::metadata(home.folder.path().join("ids")).is_ok_and(|ids| ids.len() > 0));
         interrupt(&child);
@@ -204,7 +204,7 @@ fn an_interrupted_run_waits_for_the_disk() {
 #[test]
 fn a_file_is_written_by_one_program() {
     let home = Home::new();
-    let words = "generate --worker-id 5 -q --output ids";
+    let words = "generate -u worker:5 -q --output ids";
     let first = slow_disk(&home, 5, &format!("{words} -n 0")).spawn().expect("starts");
     wait_for(&|| home.folder.path().join("syncing").exists());
     let second = home.run(words);

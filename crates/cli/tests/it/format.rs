@@ -39,9 +39,9 @@ fn every_form_is_read_and_the_json_is_that_of_the_vectors() {
         let layout: Layout = text(&vector, "layout").parse().expect("a layout");
         let (bits, tick, epoch) = (layout.bits(), layout.tick(), layout.epoch());
         let flags = if PRESETS.contains(&name) {
-            format!("--preset {name}")
+            format!("--layout {name}")
         } else {
-            format!("--layout {bits} --tick {tick} --epoch {epoch}")
+            format!("--layout {bits}/{tick}/{epoch}")
         };
         let mine: Vec<&Value> = uids.iter().filter(|uid| uid["layout"] == vector["name"]).collect();
         let expected: String = mine.iter().map(|uid| format!("{}\n", text(uid, "json"))).collect();
@@ -63,7 +63,7 @@ fn what_else_is_read_or_refused_is_that_of_the_vectors() {
     let parse = |vector: &Value| {
         let form = text(vector, "form");
         // All numbers are uids of this layout.
-        let words = format!("parse --quiet --format {form} --layout 61/1/1 --tick s");
+        let words = format!("parse --quiet --format {form} --layout 61/1/1/s/2026-01-01");
         Run::with_input(&mut home.command(&words), &input(form, text(vector, "text")))
     };
     for vector in vectors("read") {

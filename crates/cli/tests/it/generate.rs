@@ -46,8 +46,8 @@ fn seven_million_uids_increase() {
 #[test]
 fn eight_processes_share_a_file() {
     let home = Home::new();
-    let outputs = eight_at_once(&home, "generate --sqlite new.db?mode=rwc -n 100000");
-    let rows = workers(&home, "worker list --sqlite new.db --json");
+    let outputs = eight_at_once(&home, "generate -u sqlite:new.db?mode=rwc -n 100000");
+    let rows = workers(&home, "worker list -u sqlite:new.db --json");
     let rows: BTreeSet<u64> = rows.iter().filter_map(|row| row["id"].as_u64()).collect();
     assert_eq!(rows.len(), 8);
     let mut all = Vec::new();
@@ -80,7 +80,7 @@ fn starts_at_once_all_succeed() {
 #[test]
 fn a_layout_that_is_over_costs_no_worker_id() {
     let home = Home::new();
-    let run = home.run("generate --layout 28/22/13 --epoch 2016-05-20T00:00:00+08:00");
+    let run = home.run("generate --layout 28/22/13/s/2016-05-20T00:00:00+08:00");
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.starts_with("error: "), "{}", run.stderr);
     assert!(run.stderr.contains("ended on 2024-11-20"), "{}", run.stderr);
@@ -92,45 +92,51 @@ fn wrong_usage_leaves_the_worker_file_as_it_is() {
     let home = Home::new();
     home.stdout("generate");
     let before = fs::read(worker_file(&home)).expect("reads");
-    for words in ["generate --layout 29/22/13", "generate --boost-power 17", "generate -n x"] {
+    for words in
+        ["generate --layout 29/22/13", "generate -u sqlite:?boost-power=17", "generate -n x"]
+    {
         assert_eq!(home.run(words).status, Some(2), "{words}");
     }
-    let over = home.run("generate --epoch 2016-05-20");
+    let over = home.run("generate --layout 28/22/13/s/2016-05-20");
     assert_eq!(over.status, Some(1));
     assert!(fs::read(worker_file(&home)).expect("reads") == before, "another worker id is spent");
     assert_eq!(worker_of(only(&home.stdout("generate"))), 2);
 }
 
 #[test]
-fn flag_beats_file_beats_variable_beats_the_users_own_file() {
+fn a_flag_beats_the_variable_and_that_beats_the_users_own_file() {
     let home = Home::new();
     let worker = |words: &str, variable: Option<&str>| {
-        let run = Run::of(home.command(words).envs(variable.map(|v| ("UIDRING_WORKER_ID", v))));
+        let run = Run::of(home.command(words).envs(variable.map(|url| ("UIDRING_URL", url))));
         assert_eq!(run.status, Some(0), "{words}: {}", run.stderr);
         worker_of(only(&run.stdout))
     };
-    assert_eq!(worker("generate --worker-id 77", Some("99")), 77);
-    assert_eq!(worker("generate --worker-id 77", Some("nonsense")), 77);
-    assert_eq!(worker("generate", Some("99")), 99);
-    assert!(is_untouched(&home), "fixed worker ids need no file");
-    assert_eq!(worker("generate --sqlite other.db?mode=rwc", Some("99")), 1);
+    assert_eq!(worker("generate -u worker:77", Some("worker:99")), 77);
+    assert_eq!(worker("generate -u worker:77", Some("nonsense")), 77);
+    assert_eq!(worker("generate", Some("worker:99")), 99);
+    fs::write(home.folder.path().join("url"), "worker:88\nworker:89\n").expect("writes");
+    assert_eq!(worker("generate --url-file url", Some("worker:99")), 88);
+    assert!(!home.folder.path().join("uidring").exists(), "fixed worker ids need no store");
+    assert_eq!(worker("generate -u sqlite:other.db?mode=rwc", Some("worker:99")), 1);
     assert!(!worker_file(&home).exists());
     assert_eq!(worker("generate", None), 1);
     assert_eq!(worker("generate", None), 2);
-    assert_eq!(worker("generate --worker-id 77", None), 77);
-    assert_eq!(worker("generate --sqlite other.db?mode=rwc", None), 2);
+    assert_eq!(worker("generate -u worker:77", None), 77);
+    assert_eq!(worker("generate -u sqlite:other.db?mode=rwc", None), 2);
     assert_eq!(workers(&home, "worker list --json").len(), 2);
 }
 
 #[test]
 fn a_fixed_worker_id_is_warned_about_once() {
     let home = Home::new();
-    let flag = home.run("generate -n 5000 --worker-id 4194303");
-    let variable = Run::of(home.command("generate -n 5000").env("UIDRING_WORKER_ID", "4194303"));
+    let flag = home.run("generate -n 5000 -u worker:4194303");
+    let variable = Run::of(home.command("generate -n 5000").env("UIDRING_URL", "worker:4194303"));
     for run in [flag, variable] {
         assert_eq!((run.status, run.stdout.lines().count()), (Some(0), 5_000));
-        assert!(run.stderr.starts_with("warning: "), "{}", run.stderr);
-        assert!(run.stderr.contains("4194303") && run.stderr.contains("--start-after"));
+        assert!(
+            run.stderr.contains(" WARN a worker id of your own choice has no memory"),
+            "{run:?}"
+        );
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     }
 }
@@ -139,7 +145,7 @@ fn a_fixed_worker_id_is_warned_about_once() {
 fn a_fixed_worker_id_goes_on_above_the_uid_it_is_told() {
     let home = Home::new();
     let layout = Layout::UID_GENERATOR;
-    let before: Uid = only(&home.run("generate --worker-id 5").stdout);
+    let before: Uid = only(&home.run("generate -u worker:5").stdout);
     // One from a process in the past, and one that was borrowed from the future.
     let tick = layout.tick_at(SystemClock.now()).expect("in the layout's life");
     let ahead = layout
@@ -150,22 +156,22 @@ fn a_fixed_worker_id_goes_on_above_the_uid_it_is_told() {
             layout.compose(Fields { tick: 7, worker_id: 5, sequence: 2 }).expect("in range"),
             before,
         ] {
-            let words = format!("generate --generator {generator} --worker-id 5 --start-after");
+            let words = format!("generate --generator {generator} -u worker:5 --start-after");
             let next: Uid = only(&home.stdout(&format!("{words} {after}")));
             assert!(next > after, "{next} after {after}");
             assert_eq!(home.stdout(&format!("{words} {} -n 0", after.hex())), "");
         }
     }
-    let run = home.run(&format!("generate --worker-id 5 --start-after {ahead}"));
+    let run = home.run(&format!("generate -u worker:5 --start-after {ahead}"));
     assert!(run.stderr.contains("the generator starts") && run.status == Some(0), "{}", run.stderr);
     let next: Uid = only(&run.stdout);
     let fields = layout.decode(next).expect("of this layout");
     assert_eq!((fields.tick, fields.worker_id), (tick + 1_001, 5));
-    let words = "generate --generator clock --worker-id 5 --max-start-wait 60 --start-after";
+    let words = "generate --generator clock -u worker:5?max-start-wait=60 --start-after";
     let refused = home.run(&format!("{words} {ahead}"));
     assert_eq!((refused.status, &*refused.stdout), (Some(1), ""), "it would wait for 1,000 s");
     assert!(refused.stderr.contains("ahead of the clock"), "{}", refused.stderr);
-    let foreign = home.run(&format!("generate --worker-id 6 --start-after {ahead}"));
+    let foreign = home.run(&format!("generate -u worker:6 --start-after {ahead}"));
     assert_eq!((foreign.status, &*foreign.stdout), (Some(1), ""));
     assert!(is_untouched(&home));
 }
@@ -236,7 +242,7 @@ fn completions_onto_a_full_disk_are_a_failure() {
 fn a_plan_tells_the_last_day() {
     let home = Home::new();
     assert!(home.stdout("plan").contains("2034-07-04"));
-    let over = home.stdout("plan --layout 28/22/13 --epoch 2016-05-20");
+    let over = home.stdout("plan --layout 28/22/13/s/2016-05-20");
     assert!(over.contains("2024-11-20") && over.contains("it is over"), "{over}");
     assert!(is_untouched(&home), "planning needs no worker id");
 
@@ -281,7 +287,8 @@ fn a_container_is_named_by_its_environment() {
     let own = [("UIDRING_HOST", "pod-7"), ("UIDRING_PORT", "8080")];
     let jpaas = [("JPAAS_HOST", "10.0.0.1"), ("JPAAS_HTTP_PORT", "80")];
     for variables in [own, jpaas] {
-        let half = Run::of(home.command("generate --sqlite half.db?mode=rwc").envs([variables[0]]));
+        let half =
+            Run::of(home.command("generate -u sqlite:half.db?mode=rwc").envs([variables[0]]));
         assert_eq!((half.status, &*half.stdout), (Some(2), ""));
         assert!(half.stderr.contains(variables[1].0), "{}", half.stderr);
         assert!(!home.folder.path().join("half.db").exists());

@@ -25,7 +25,7 @@ use crate::support::{Home, Run};
 const PROCESSES: usize = 12;
 
 /// Three worker ids: 1, 2 and 3.
-const LAYOUT: &str = "--layout 41/2/10 --tick ms --epoch 2026-01-01";
+const LAYOUT: &str = "--layout 41/2/10/ms/2026-01-01";
 
 /// Uids of a process are read so many bytes at a time, with a pause in between: it shall live long
 /// without issuing more than memory holds.
@@ -113,13 +113,11 @@ fn live(
     let generator = if slot < 2 { "clock" } else { "cached" };
     while Instant::now() < end {
         let count = if fastrand::u8(..4) == 0 { fastrand::u64(1..20_000) } else { 1 << 40 };
-        let words = format!(
-            "generate {LAYOUT} --generator {generator} --worker lease --lease 1 --lease-wait 30 \
-             --mysql-deadline 30 -n {count}"
-        );
+        let words = format!("generate {LAYOUT} --generator {generator} --worker lease -n {count}");
         let errors = elsewhen.home.folder.path().join("errors");
         let mut command = elsewhen.command(&words);
-        command.env("UIDRING_MYSQL_URL", database.url());
+        let options = "?lease=1s&lease-wait=30s&deadline=30s";
+        command.env("UIDRING_URL", format!("{}{options}", database.url()));
         command.stderr(File::create(&errors).expect("a file")).stdout(Stdio::piped());
         let mut process = Child::spawn(&mut command);
         counts.add("starts");

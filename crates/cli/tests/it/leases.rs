@@ -38,7 +38,8 @@ fn on_both(test: impl Fn(Program<'_>)) {
     let text = failure(&mut command(&home, "generate --worker lease", &url));
     assert!(text.contains("1146") && text.contains("worker init --leases"), "{text}");
     let made = Run::of(&mut command(&home, "worker init --leases", &url));
-    let tables = "the tables WORKER_NODE and UIDRING_LEASE in the database on the MySQL server\n";
+    let (_, place) = url.split_once('@').expect("a user");
+    let tables = format!("the tables WORKER_NODE and UIDRING_LEASE in {place}\n");
     assert_eq!(made.stderr, format!("created {tables}"));
     let again = Run::of(&mut command(&home, "worker init --leases", &url));
     assert_eq!(again.stderr, format!("found {tables}"));
@@ -72,7 +73,7 @@ fn a_hundred_restarts_use_one_worker_id_and_stay_in_order() {
 fn who_is_told_to_end_gives_the_worker_id_back() {
     on_both(|program| {
         for (name, number) in [("TERM", 15), ("INT", 2), ("KILL", 9)] {
-            let words = "generate --worker lease --lease 60 -n 1000000000000";
+            let words = "generate --worker lease -n 1000000000000";
             let mut child = program(words).spawn().expect("starts");
             let mut output = child.stdout.take().expect("piped");
             output.read_exact(&mut [0; 1_000]).expect("uids");
@@ -106,7 +107,7 @@ fn who_is_told_to_end_gives_the_worker_id_back() {
 #[test]
 fn leases_are_listed_for_people() {
     on_both(|program| {
-        good(program, "generate --worker lease --preset snowflake");
+        good(program, "generate --worker lease --layout snowflake");
         let text = good(program, "worker leases");
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[0].starts_with("WORKER ID  STATE  LEASE ENDS"), "{text}");
@@ -126,9 +127,10 @@ fn leases_are_listed_for_people() {
 #[test]
 fn worker_ids_of_starts_that_have_ended_are_leased() {
     on_both(|program| {
-        let layout = "--layout 40/1/10 --tick ms";
-        assert_eq!(run(program, &format!("generate {layout}")).status, Some(0));
-        let full = run(program, &format!("generate {layout}"));
+        let layout = "--layout 40/1/10/ms/2026-01-01";
+        let used = format!("generate {layout} --worker disposable");
+        assert_eq!(run(program, &used).status, Some(0));
+        let full = run(program, &used);
         assert_eq!(full.status, Some(1), "{full:?}");
         let full = run(program, &format!("generate {layout} --worker lease"));
         assert!(full.stderr.contains("the layout's only one was used up"), "{full:?}");
@@ -145,17 +147,17 @@ fn worker_ids_of_starts_that_have_ended_are_leased() {
 #[test]
 fn one_that_finds_all_held_waits_if_told_to() {
     let home = Home::new();
-    let layout = "--layout 40/1/10 --tick ms --sqlite ids.db?mode=rwc";
-    let words = format!("generate {layout} --worker lease --lease 60 -n 1000000000000");
+    let layout = "--layout 40/1/10/ms/2026-01-01 -u sqlite:ids.db?mode=rwc";
+    let words = format!("generate {layout}&lease=60s --worker lease -n 1000000000000");
     let mut holder = home.command(&words).spawn().expect("starts");
     let mut output = holder.stdout.take().expect("piped");
     output.read_exact(&mut [0; 1_000]).expect("uids");
     let refused = home.run(&format!("generate {layout} --worker lease"));
     assert_eq!((refused.status, &*refused.stdout), (Some(1), ""));
     assert!(refused.stderr.contains("the layout's only one is held, for"), "{refused:?}");
-    let fence = "with `uidring worker fence ID --sqlite 'ids.db?mode=rwc'`; or";
+    let fence = "with `uidring worker fence ID -u 'sqlite:ids.db?mode=rwc'`; or";
     assert!(refused.stderr.contains(fence), "{refused:?}");
-    let words = format!("generate {layout} --worker lease --lease-wait 30");
+    let words = format!("generate {layout}&lease-wait=30s --worker lease");
     let mut waiter = home.command(&words).spawn().expect("starts");
     let mut stderr = BufReader::new(waiter.stderr.take().expect("piped"));
     let mut said = String::new();

@@ -61,24 +61,24 @@ impl Foreign {
 fn the_count_of_commits_is_no_link() {
     for secret in ["of the superuser's", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", ""] {
         let foreign = Foreign::new(secret);
-        foreign.home.stdout("worker assign --sqlite foreign/w.db?mode=rwc");
+        foreign.home.stdout("worker assign -u sqlite:foreign/w.db?mode=rwc");
         foreign.give("w.db");
         fs::set_permissions(foreign.path("w.db"), Permissions::from_mode(0o666)).expect("set");
         foreign.link("w.db-commits");
         for words in ["worker assign", "generate", "segment create a --step 5"] {
-            let (status, error) = foreign.run(&format!("{words} --sqlite foreign/w.db"));
+            let (status, error) = foreign.run(&format!("{words} -u sqlite:foreign/w.db"));
             assert_eq!(status, Some(1), "{words}: {error}");
             assert!(error.contains("symbolic link"), "{words}: {error}");
         }
         fs::remove_file(foreign.path("w.db-commits")).expect("removed");
         symlink(foreign.path("nothing"), foreign.path("w.db-commits")).expect("linked");
-        assert_eq!(foreign.run("worker assign --sqlite foreign/w.db").0, Some(1));
+        assert_eq!(foreign.run("worker assign -u sqlite:foreign/w.db").0, Some(1));
         assert!(!foreign.path("nothing").exists());
 
         fs::remove_file(foreign.path("w.db-commits")).expect("removed");
         fs::hard_link(&foreign.secret, foreign.path("w.db-commits")).expect("linked");
         if fs::metadata(foreign.path("w.db")).expect("there").uid() == NOBODY {
-            let (status, error) = foreign.run("worker assign --sqlite foreign/w.db");
+            let (status, error) = foreign.run("worker assign -u sqlite:foreign/w.db");
             assert_eq!(status, Some(1), "{error}");
             assert!(error.contains("hard link to a file of another user"), "{error}");
         }
@@ -89,22 +89,22 @@ fn the_count_of_commits_is_no_link() {
 fn output_is_written_through_no_link_to_a_file() {
     let foreign = Foreign::new("");
     foreign.link("ids");
-    let (status, error) = foreign.run("generate --worker-id 1 -q -o foreign/ids");
+    let (status, error) = foreign.run("generate -u worker:1 -q -o foreign/ids");
     assert_eq!(status, Some(1));
     assert!(error.contains("it is a link to a file"), "{error}");
     fs::remove_file(foreign.path("ids")).expect("removed");
     symlink(foreign.path("nothing"), foreign.path("ids")).expect("linked");
-    let (status, error) = foreign.run("generate --worker-id 1 -q -o foreign/ids");
+    let (status, error) = foreign.run("generate -u worker:1 -q -o foreign/ids");
     assert_eq!(status, Some(1));
     assert!(error.contains("it is a link to nothing"), "{error}");
     assert!(!foreign.path("nothing").exists());
     fs::remove_file(foreign.path("ids")).expect("removed");
     fs::hard_link(&foreign.secret, foreign.path("ids")).expect("linked");
-    let (status, error) = foreign.run("generate --worker-id 1 -q -o foreign/ids");
+    let (status, error) = foreign.run("generate -u worker:1 -q -o foreign/ids");
     assert_eq!(status, Some(1));
     assert!(error.contains("hard links"), "{error}");
     // A link to a device is none to a file.
-    let run = foreign.home.run("generate --worker-id 1 -q -o /dev/stdout");
+    let run = foreign.home.run("generate -u worker:1 -q -o /dev/stdout");
     assert_eq!((run.status, run.stdout.lines().count()), (Some(0), 1), "{run:?}");
 }
 

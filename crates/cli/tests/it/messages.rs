@@ -11,7 +11,7 @@ use crate::support::{Home, Run};
 /// Arguments of a generator that warns of its layout's end: its 2^24 seconds are half a year.
 fn near_its_end() -> String {
     let today = Timestamp::from(SystemTime::now()).to_string();
-    format!("--layout 24/22/13 --tick s --epoch {}", &today[..10])
+    format!("--layout 24/22/13/s/{}", &today[..10])
 }
 
 #[test]
@@ -29,12 +29,12 @@ fn a_summary_comes_after_many_ids_or_when_asked_for() {
         let summaries = run.stderr.lines().filter(|line| line.contains(" ids, "));
         assert_eq!(summaries.count(), lines, "{words}: {}", run.stderr);
     }
-    let datacenters = "generate --generator snowflake --datacenter-id 3 --worker-id 17 -v";
+    let datacenters = "generate --generator snowflake -u worker:3/17 -v";
     let run = home.run(datacenters);
     assert!(run.stderr.contains("\none id, "), "{}", run.stderr);
     assert!(run.stderr.contains(", of datacenter 3, worker 17; the last is"), "{}", run.stderr);
     assert_eq!(home.run("segment create t --step 5").status, Some(0));
-    let run = home.run("generate --generator segment --tag t -n 1M");
+    let run = home.run("generate --tag t -n 1M");
     assert_eq!(run.stderr, "1,000,000 ids, 1 to 1000000\n");
 }
 
@@ -44,8 +44,10 @@ fn quiet_leaves_errors_only() {
     for (words, status) in [
         ("segment create t --step 5", 0),
         ("segment create t --step 5 --if-not-exists", 0),
-        ("generate --worker-id 5", 0),
-        ("generate --layout 41/10/12 --sqlite a?mode=rwc", 0),
+        ("generate -u worker:5", 0),
+        // It would warn of the password.
+        #[cfg(feature = "mysql")]
+        ("worker list -u mysql://u:s3cret@127.0.0.1:1/d?deadline=1s", 1),
         ("worker init", 0),
         ("segment create t --step 5", 1),
     ] {
@@ -90,24 +92,6 @@ fn messages_as_json_are_an_object_each() {
     assert!(error["message"].as_str().is_some_and(|text| text.starts_with("reading nowhere: ")));
 }
 
-/// 2^41 s are 69,682 years: the tick of such widths is a millisecond.
-#[test]
-fn a_tick_that_was_hardly_meant_is_warned_of() {
-    let home = Home::new();
-    for command in ["generate", "parse 5", "plan", "worker assign"] {
-        let run = home.run(&format!("{command} --layout 41/10/12"));
-        assert_eq!(run.status, Some(0), "{command}: {}", run.stderr);
-        assert_eq!(run.stderr.lines().count(), 1, "{command}: {}", run.stderr);
-        for part in ["warning: layout 41/10/12 in s since 2026", "69,682 years", "`--tick ms`"] {
-            assert!(run.stderr.contains(part), "{command}: {part}: {}", run.stderr);
-        }
-        for tick in ["s", "ms"] {
-            home.stdout(&format!("{command} --layout 41/10/12 --tick {tick}"));
-        }
-        home.stdout(&format!("{command} --layout 31/20/12"));
-    }
-}
-
 /// A message is one line, and is shown as it is, whatever the names in it are.
 #[test]
 fn names_forge_no_messages() {
@@ -138,13 +122,13 @@ fn colours_are_for_terminals() {
 #[test]
 fn a_password_that_others_can_read_is_warned_of_before_it_is_sent() {
     // Not an address of this machine, by its text; nobody listens there.
-    for (engine, url) in [
-        ("mysql", "mysql://u:s3cret@0.0.0.0:1/d?tls=off"),
-        ("postgres", "postgres://u:s3cret@0.0.0.0:1/d?sslmode=disable"),
+    for url in [
+        "mysql://u:s3cret@0.0.0.0:1/d?tls=off&deadline=1s",
+        "postgres://u:s3cret@0.0.0.0:1/d?sslmode=disable&deadline=1s",
     ] {
         let home = Home::new();
         fs::write(home.folder.path().join("url"), url).expect("writes");
-        let run = home.run(&format!("worker list --{engine}-url-file url --{engine}-deadline 1"));
+        let run = home.run("worker list --url-file url");
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
         let warning = "a connection to 0.0.0.0 has no TLS: anyone on the path can read";
         assert_eq!(run.stderr.matches(warning).count(), 1, "{run:?}");

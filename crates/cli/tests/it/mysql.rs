@@ -19,17 +19,19 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     fs::write(&file, format!("{}\n", database.url())).expect("writes");
     let generate = |words: &str| {
         let run = Run::of(home.command(words).args(["--layout", "28/22/13"]));
-        assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
-        worker_of(run.stdout.trim().parse().expect("a uid"))
+        assert_eq!(run.status, Some(0), "{words}: {run:?}");
+        (worker_of(run.stdout.trim().parse().expect("a uid")), run.stderr)
     };
-    assert_eq!(generate(&format!("generate --mysql {}", database.url())), 1);
-    assert_eq!(generate("generate --mysql-url-file url"), 2);
+    let (worker, warned) = generate(&format!("generate -u {}", database.url()));
+    assert!(worker == 1 && warned.contains("name that with --url-file"), "{warned}");
+    assert!(warned.lines().count() == 1 && !warned.contains("p@ss"), "{warned}");
+    assert_eq!(generate("generate --url-file url"), (2, String::new()));
 
-    // A flag wins over the environment, a worker id over a server, a server over the file.
+    // A flag wins over the environment, which wins over the user's own file.
     let elsewhere = "mysql://u:s3cret@127.0.0.1:1/d";
-    let flag = Run::of(&mut command(&home, "worker assign --mysql-url-file url", elsewhere));
+    let flag = Run::of(&mut command(&home, "worker assign --url-file url", elsewhere));
     assert_eq!((flag.status, &*flag.stdout), (Some(0), "3\n"));
-    let fixed = Run::of(command(&home, "generate", elsewhere).env("UIDRING_WORKER_ID", "77"));
+    let fixed = Run::of(&mut command(&home, "generate -u worker:77", elsewhere));
     assert_eq!(fixed.status, Some(0));
     assert_eq!(worker_of(fixed.stdout.trim().parse().expect("a uid")), 77);
     let server = Run::of(&mut command(&home, "worker assign", &database.url()));
@@ -39,40 +41,38 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     for url in ["s3cret", "mysql://u:s3cret@h", "mysql://u:s3@s3cret@h/d", "mysql://u:s3cret@h:x/d"]
     {
         let text = wrong_usage(&mut command(&home, "generate", url));
-        assert!(text.contains("in UIDRING_MYSQL_URL, is wrong"), "{text}");
-        wrong_usage(home.command("generate").args(["--mysql", url]));
-        wrong_usage(home.command("worker list").args(["--mysql", url]));
+        assert!(text.contains("in UIDRING_URL, is wrong"), "{text}");
+        wrong_usage(home.command("generate").args(["-u", url]));
+        wrong_usage(home.command("worker list").args(["-u", url]));
         fs::write(&file, url).expect("writes");
-        let text = wrong_usage(&mut home.command("plan --mysql-url-file url"));
+        let text = wrong_usage(&mut home.command("plan --url-file url"));
         assert!(text.contains("in the file ") && text.contains(", is wrong"), "{text}");
     }
     let text = wrong_usage(&mut command(&home, "generate", ""));
-    assert!(text.contains("in UIDRING_MYSQL_URL, is wrong: it is empty"), "{text}");
+    assert!(text.contains("in UIDRING_URL, is wrong: it is empty"), "{text}");
     fs::write(&file, "\n").expect("writes");
-    let text = wrong_usage(&mut home.command("plan --mysql-url-file url"));
-    assert!(text.contains("the file is empty"), "{text}");
-    let none = failure(&mut home.command("generate --mysql-url-file nowhere"));
+    let text = wrong_usage(&mut home.command("plan --url-file url"));
+    assert!(text.contains("empty"), "{text}");
+    let none = failure(&mut home.command("generate --url-file nowhere"));
     assert!(none.contains("nowhere"), "{none}");
-    for words in ["generate --help", "worker init --help", "plan --help", "generate --mysql"] {
+    for words in ["generate --help", "worker init --help", "plan --help", "generate -u"] {
         let run = Run::of(&mut command(&home, words, elsewhere));
         assert!(!format!("{run:?}").contains("s3cret"), "{run:?}");
     }
     for words in [
-        "generate --mysql mysql://u:s3cret@h/d --sqlite f",
-        "generate --mysql mysql://u:s3cret@h/d --mysql-url-file f",
-        "generate --mysql mysql://u:s3cret@h/d --worker-id 1",
-        "generate --mysql mysql://u:s3cret@h/d --start-after 5",
-        "generate --sqlite f --mysql-ca ca.pem",
-        "generate --worker-id 1 --mysql-ca ca.pem",
-        "plan --mysql-ca ca.pem",
-        "generate --sqlite f --mysql-require-durability",
-        "generate --worker-id 1 --mysql-cluster",
-        "worker list --mysql-cluster",
-        "generate --mysql-deadline 0",
-        "generate --sqlite f --max-clock-difference 1",
-        "generate --worker-id 1 --max-clock-difference 1",
-        "worker list --max-clock-difference 1",
-        "generate --mysql mysql://u:s3cret@h/d --max-clock-difference -1",
+        "generate -u mysql://u:s3cret@h/d -u sqlite:f",
+        "generate -u mysql://u:s3cret@h/d --url-file f",
+        "generate -u mysql://u:s3cret@h/d --start-after 5",
+        "generate -u mysql://u:s3cret@h/d?ca=ca.pem&tls=off",
+        "generate -u sqlite:f?ca=ca.pem",
+        "generate -u worker:1?ca=ca.pem",
+        "generate -u sqlite:f?durability=require",
+        "generate -u worker:1?cluster=synchronous",
+        "worker list -u sqlite:f?cluster=synchronous",
+        "generate -u mysql://u:s3cret@h/d?deadline=0",
+        "generate -u sqlite:f?max-clock-difference=1",
+        "generate -u worker:1?max-clock-difference=1",
+        "generate -u mysql://u:s3cret@h/d?max-clock-difference=-1",
     ] {
         let run = home.run(words);
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
@@ -85,17 +85,17 @@ fn people_look_after_the_table() {
     let database = MariaDb::shared().database();
     let home = Home::new();
     let run = |words: &str| Run::of(&mut command(&home, words, &database.url()));
-    let plan = format!("plan --mysql {}", database.url());
+    let plan = "plan";
     assert_eq!(run("worker init").status, Some(0));
-    assert!(run(&plan).stdout.contains("none: the table is empty"));
+    assert!(run(plan).stdout.contains("none: the table is empty"));
     assert_eq!(run("worker assign").stdout, "1\n");
     assert_eq!(run("generate -n 3").stdout.lines().count(), 3);
-    assert!(run(&plan).stdout.contains("too early to tell"));
+    assert!(run(plan).stdout.contains("too early to tell"));
 
     database.execute("UPDATE WORKER_NODE SET CREATED = NOW() - INTERVAL 100 HOUR WHERE ID = 1");
     database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 401");
     assert_eq!(run("worker assign").stdout, "401\n");
-    let small = format!("{plan} --layout 41/10/12 --tick ms --json");
+    let small = format!("{plan} --layout 41/10/12/ms/2026-01-01 --json");
     let forecast: serde_json::Value = serde_json::from_str(&run(&small).stdout).expect("JSON");
     let table = &forecast["worker_table"];
     assert_eq!((&table["starts"], &table["newest_worker_id"]), (&3.into(), &401.into()));
@@ -103,17 +103,15 @@ fn people_look_after_the_table() {
     let rate = table["worker_ids_per_day"].as_f64().expect("a rate");
     assert!((95.0..=96.1).contains(&rate), "{rate}");
     assert!(table["runs_out"].as_str().is_some_and(|day| day.ends_with('Z')), "{table}");
-    let text = run(&format!("{plan} --layout 41/10/12 --tick ms")).stdout;
+    let text = run(&format!("{plan} --layout 41/10/12/ms/2026-01-01")).stdout;
     assert!(text.contains("a day") && text.contains("622 worker ids are left"), "{text}");
-    let over = run("worker assign --epoch 2016-05-20");
+    let over = run("worker assign --layout 28/22/13/s/2016-05-20");
     assert_eq!((over.status, &*over.stdout), (Some(1), ""));
     assert!(over.stderr.contains("ended on 2024-11-20"), "{}", over.stderr);
     assert!(!ids(&database).contains(&402), "it cost no worker id");
-    let full = run(&format!("{plan} --layout 45/5/12 --tick ms")).stdout;
+    let full = run(&format!("{plan} --layout 45/5/12/ms/2026-01-01")).stdout;
     assert!(
-        full.contains(
-            "now: lease those of starts that have ended (`uidring worker reuse --mysql URL`)"
-        ),
+        full.contains("now: lease those of starts that have ended (`uidring worker reuse`)"),
         "{full}"
     );
 
@@ -173,21 +171,22 @@ fn names_do_not_steer_the_terminal() {
 fn a_url_in_the_wrong_place_is_not_shown() {
     const URL: &str = "mysql://root:s3cret@db/ids";
     for (words, status) in [
-        ("generate --sqlite URL", 2),
-        ("worker init --sqlite URL", 2),
-        ("worker list --sqlite URL", 2),
-        ("plan --sqlite URL", 2),
-        ("generate --mysql-url-file URL", 2),
-        ("generate --mysql mysql://u@h/d --mysql-ca URL", 2),
+        ("generate -u sqlite:URL", 2),
+        ("worker init -u sqlite:URL", 2),
+        ("worker list -u sqlite:URL", 2),
+        ("plan -u sqlite:URL", 2),
+        ("generate --url-file URL", 2),
+        ("generate -u mysql://u@h/d?ca=URL", 2),
         ("generate URL", 2),
         ("URL", 2),
         ("--URL", 2),
-        ("generate --worker-id URL", 2),
+        ("generate -u worker:URL", 2),
         ("generate --layout URL", 2),
-        ("generate --epoch URL", 2),
-        ("generate --max-lag URL", 2),
+        ("generate --max-borrow URL", 2),
+        ("generate --tag URL", 2),
+        ("generate -u sqlite:?max-lag=URL", 2),
         ("worker URL", 2),
-        ("plan --mysql-deadline=URL", 2),
+        ("plan --rate=URL", 2),
         ("parse URL", 1),
         ("check URL", 2),
         ("generate -o URL", 2),
@@ -202,17 +201,15 @@ fn a_url_in_the_wrong_place_is_not_shown() {
         assert_eq!(made, 0, "{words}: nothing was made");
     }
     let home = Home::new();
-    let run = Run::of(home.command("generate").env("UIDRING_WORKER_ID", URL));
-    assert_eq!((run.status, &*run.stdout), (Some(2), ""));
-    assert!(run.stderr.contains("UIDRING_WORKER_ID holds a URL"), "{}", run.stderr);
-    assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
+    let text = wrong_usage(home.command("generate").env("UIDRING_MYSQL_URL", URL));
+    assert!(text.contains("set UIDRING_URL to the same URL"), "{text}");
 }
 
 /// clap reports what has no URL in it; help is not an error, although it shows what a URL looks like.
 #[test]
 fn other_slips_are_told_as_ever() {
     let home = Home::new();
-    let help = home.stdout("generate --help");
+    let help = home.stdout("help urls");
     assert!(help.contains("mysql://USER:PASSWORD@HOST:PORT/DATABASE"), "{help}");
     let wrong = home.run("generate --layout 1/2");
     assert_eq!(wrong.status, Some(2));
@@ -228,8 +225,8 @@ fn clocks_that_differ_are_refused_before_a_worker_id_is_spent() {
     let database = database(&server);
     let home = Home::new();
     let assign = |seconds: &str| {
-        let words = format!("worker assign --max-clock-difference {seconds}");
-        command(&home, &words, &database.url())
+        let url = format!("{}?max-clock-difference={seconds}", database.url());
+        command(&home, "worker assign", &url)
     };
     assert_eq!(Run::of(&mut assign("30")).stdout, "1\n");
     server.execute("SET GLOBAL init_connect = 'SET timestamp = UNIX_TIMESTAMP() + 3600'");
@@ -244,39 +241,39 @@ fn settings_that_may_lose_commits_warn_or_are_refused() {
     let database = server.database();
     let home = Home::new();
     let url = database.url();
-    let run = |words: &str| home.run(&format!("{words} --mysql {url}"));
-    let made = run("worker init");
+    let run = |words: &str, options: &str| {
+        Run::of(&mut command(&home, words, &format!("{url}{options}")))
+    };
+    let made = run("worker init", "");
     assert_eq!(made.status, Some(0), "{made:?}");
-    let warned = run("generate -n 1");
+    let warned = run("generate -n 1", "");
     assert_eq!(warned.status, Some(0), "{warned:?}");
     let warnings = warned.stderr.matches("set innodb_flush_log_at_trx_commit = 1").count();
     assert_eq!(warnings, 1, "{warned:?}");
-    let refused = run("generate -n 1 --mysql-require-durability");
+    let refused = run("generate -n 1", "?durability=require");
     assert_eq!((refused.status, &*refused.stdout), (Some(1), ""), "{refused:?}");
     assert!(refused.stderr.contains("set innodb_flush_log_at_trx_commit = 1"), "{refused:?}");
     assert!(!refused.stderr.contains("p@ss"), "{refused:?}");
 }
 
 #[test]
-fn certificates_come_from_flags() {
+fn certificates_come_from_the_url() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new(folder.path());
     let arguments = authority.arguments(&authority.server());
     let server = MariaDb::start_with(&arguments.each_ref().map(String::as_str));
     let (database, home) = (server.database(), Home::new());
     server.execute(&format!("ALTER USER {}@'%' REQUIRE X509", database.user()));
-    let init = |flags: &[(&str, &Path)]| {
-        let mut command = command(&home, "worker init", &database.url());
-        for (flag, path) in flags {
-            command.arg(flag).arg(path);
-        }
-        command
+    let init = |options: &[(&str, &Path)]| {
+        let option = |(name, path): &(&str, &Path)| format!("{name}={}", path.display());
+        let options: Vec<_> = options.iter().map(option).collect();
+        command(&home, "worker init", &format!("{}?{}", database.url(), options.join("&")))
     };
     let (trusted, shown) = (authority.certificate(), authority.client("ids"));
-    let trusted = ("--mysql-ca", &*trusted);
+    let trusted = ("ca", &*trusted);
     let text = failure(&mut init(&[trusted]));
     assert!(text.contains("a client's certificate"), "{text}");
-    let own = [("--mysql-cert", &*shown.certificate), ("--mysql-key", &*shown.key)];
+    let own = [("cert", &*shown.certificate), ("key", &*shown.key)];
     let run = Run::of(&mut init(&[trusted, own[0], own[1]]));
     assert_eq!(run.status, Some(0), "{run:?}");
     let text = failure(&mut init(&own));

@@ -16,7 +16,7 @@ use uidring_testkit::certificates::Authority;
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::proxy::{Proxy, Verdict};
 
-use crate::support::program::{command, database, failure, ids, worker_of};
+use crate::support::program::{command, database, failure, ids, with, worker_of, wrong_usage};
 use crate::support::{Home, Run};
 
 /// What the statement that takes a worker id begins with.
@@ -41,8 +41,8 @@ fn sixty_four_starts_at_once() {
     let home = Home::new();
     let children: Vec<Child> = (0..64)
         .map(|_| {
-            let words = "generate -n 100000 --mysql-deadline 60";
-            command(&home, words, &database.url()).spawn().expect("starts")
+            let url = with(&database.url(), "deadline=60s");
+            command(&home, "generate -n 100000", &url).spawn().expect("starts")
         })
         .collect();
     let outputs: Vec<_> = thread::scope(|scope| {
@@ -148,7 +148,7 @@ fn a_server_that_is_away_is_an_error_within_the_deadline() {
 
     server.stop();
     let start = Instant::now();
-    let run = Run::of(&mut command(&home, "generate --mysql-deadline 2", &database.url()));
+    let run = Run::of(&mut command(&home, "generate", &with(&database.url(), "deadline=2s")));
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("WARN database 127.0.0.1:"), "{}", run.stderr);
@@ -211,10 +211,11 @@ fn each_failure_has_a_message_of_its_own() {
     let good = database(&server);
     let none = server.database();
     let home = Home::new();
-    let at_once = "generate --mysql-deadline 5";
+    let at_once = "generate";
     let mut texts = BTreeSet::new();
     let mut check = |words: &str, url: &str, expected: &[&str]| {
         let start = Instant::now();
+        let url = if url.contains("deadline=") { url } else { &with(url, "deadline=5s") };
         let text = failure(&mut command(&home, words, url));
         assert!(start.elapsed() < Duration::from_secs(30), "{:?}: {text}", start.elapsed());
         for word in expected {
@@ -266,12 +267,12 @@ fn each_failure_has_a_message_of_its_own() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("bound").to_string();
     check(
-        "generate --mysql-deadline 1",
-        &good.url_at(&address),
+        "generate",
+        &with(&good.url_at(&address), "deadline=1s"),
         &["no answer within 1s while connecting"],
     );
     drop(silent);
-    check("generate --mysql-deadline 1", &good.url_at(&address), &["is the server running?"]);
+    check("generate", &with(&good.url_at(&address), "deadline=1s"), &["is the server running?"]);
 
     // Read-only, as after a failover.
     server.execute("SET GLOBAL read_only = 1");
@@ -287,7 +288,9 @@ fn tls_is_checked() {
     let other = tempfile::tempdir().expect("a folder");
     let authority = Authority::new(folder.path());
     let stranger = Authority::new(other.path());
-    let with = |file: &std::path::Path| format!("generate --mysql-ca {}", file.display());
+    let trusting = |url: &str, file: &std::path::Path| {
+        command(&home, "generate", &with(url, &format!("ca={}", file.display())))
+    };
 
     let start = |certificate| {
         let arguments = authority.arguments(&certificate);
@@ -296,19 +299,19 @@ fn tls_is_checked() {
     let server = start(authority.server());
     let good = database(&server);
     server.execute(&format!("ALTER USER {}@'%' REQUIRE SSL", good.user()));
-    let run = Run::of(&mut command(&home, &with(&authority.certificate()), &good.url()));
+    let run = Run::of(&mut trusting(&good.url(), &authority.certificate()));
     assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
     let text = failure(&mut command(&home, "generate", &good.url()));
     assert!(text.contains("may also demand TLS"), "{text}");
-    let text = failure(&mut command(&home, &with(&stranger.certificate()), &good.url()));
+    let text = failure(&mut trusting(&good.url(), &stranger.certificate()));
     assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
-    // A URL may turn the check off; an authority turns it on again.
+    // The check may be turned off, but not while an authority is named.
     let unchecked = format!("{}?tls=unverified", good.url());
     let run = Run::of(&mut command(&home, "generate", &unchecked));
     assert!(run.status == Some(0) && run.stderr.contains("tls=unverified accepts any"), "{run:?}");
     assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
-    let text = failure(&mut command(&home, &with(&stranger.certificate()), &unchecked));
-    assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
+    let text = wrong_usage(&mut trusting(&unchecked, &stranger.certificate()));
+    assert!(text.contains("`ca`") && text.contains("tls=unverified"), "{text}");
     let all_the_world = format!("{}?tls=verify", good.url());
     let text = failure(&mut command(&home, "generate", &all_the_world));
     assert!(text.contains("name the authority"), "{text}");
@@ -319,14 +322,14 @@ fn tls_is_checked() {
     ] {
         let server = start(certificate);
         let database = server.database();
-        let run = command(&home, &with(&authority.certificate()), &database.url());
-        let text = failure(&mut { run });
+        let text = failure(&mut trusting(&database.url(), &authority.certificate()));
         assert!(text.contains("TLS failed") && text.contains(word), "{text}");
     }
 
-    let missing = failure(&mut command(&home, "generate --mysql-ca nowhere.pem", &good.url()));
+    let missing = failure(&mut trusting(&good.url(), std::path::Path::new("/nowhere.pem")));
     assert!(missing.contains("nowhere.pem"), "{missing}");
-    fs::write(home.folder.path().join("empty.pem"), "").expect("writes");
-    let empty = failure(&mut command(&home, "generate --mysql-ca empty.pem", &good.url()));
+    let empty = home.folder.path().join("empty.pem");
+    fs::write(&empty, "").expect("writes");
+    let empty = failure(&mut trusting(&good.url(), &empty));
     assert!(empty.contains("no certificate"), "{empty}");
 }

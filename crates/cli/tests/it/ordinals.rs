@@ -15,7 +15,7 @@ use crate::serve::{REDIS, Server, ask, ids};
 use crate::support::{Home, Run};
 
 /// Four uids a tick: generators borrow seconds of the future, and a start at the clock would repeat uids.
-const LAYOUT: &str = "--layout 41/16/2 --tick ms --epoch 2026-01-01";
+const LAYOUT: &str = "--layout 41/16/2/ms/2026-01-01";
 
 fn layout() -> Layout {
     let bits = Bits { time: 41, worker: 16, sequence: 2 };
@@ -27,10 +27,11 @@ fn volume() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
-/// The program as the pod with this ordinal, with its volume.
-fn pod(home: &Home, ordinal: &str, volume: &Path, words: &str) -> Command {
+/// The program as the pod with this ordinal, with its volume. `options` follow in the URL, each after a `&`.
+fn pod(home: &Home, ordinal: &str, volume: &Path, words: &str, options: &str) -> Command {
     let mut command = home.command(words);
-    command.args(["--worker", "ordinal", "--sqlite"]).arg(volume.join("uidring.db?mode=rwc"));
+    let url = format!("sqlite:{}?mode=rwc{options}", volume.join("uidring.db").display());
+    command.args(["--worker", "ordinal", "-u", &url]);
     command.env("UIDRING_ORDINAL", ordinal);
     command
 }
@@ -62,8 +63,7 @@ fn a_pod_has_one_worker_id_over_all_starts() {
     let words = format!("generate {LAYOUT} -n 100");
     let mut all = Vec::new();
     for number in 0..20 {
-        let offset = format!("{words} --ordinal-offset 40");
-        let mut command = pod(&home, "3", volume.path(), &offset);
+        let mut command = pod(&home, "3", volume.path(), &words, "&ordinal-offset=40");
         // By the label, or by the name of the host.
         if number % 2 == 1 {
             command.env_remove("UIDRING_ORDINAL").env("HOSTNAME", "app-3.app.shop.svc");
@@ -76,7 +76,7 @@ fn a_pod_has_one_worker_id_over_all_starts() {
     assert!(all.iter().all(|uid| worker_of(uid) == 43));
     assert!(all.is_sorted_by(|a, b| a < b), "nothing twice, and in order over all starts");
     let list =
-        format!("worker leases --json --sqlite {}", volume.path().join("uidring.db").display());
+        format!("worker leases --json -u sqlite:{}", volume.path().join("uidring.db").display());
     let rows: serde_json::Value = serde_json::from_str(&home.stdout(&list)).expect("JSON");
     assert_eq!((rows.as_array().map(Vec::len), &rows[0]["worker_id"]), (Some(1), &43.into()));
     assert_eq!(rows[0]["state"], "free");
@@ -86,35 +86,39 @@ fn a_pod_has_one_worker_id_over_all_starts() {
 fn the_file_is_for_one_worker_id_and_nothing_else() {
     let (home, volume) = (Home::new(), volume());
     let words = format!("generate {LAYOUT}");
-    assert_eq!(Run::of(&mut pod(&home, "0", volume.path(), &words)).status, Some(0));
-    refused(&mut pod(&home, "1", volume.path(), &words), 1, &["worker id 0 alone", "worker id 1"]);
-    refused(&mut pod(&home, "0", volume.path(), "generate"), 1, &["41/16/2", "28/22/13"]);
+    assert_eq!(Run::of(&mut pod(&home, "0", volume.path(), &words, "")).status, Some(0));
+    refused(
+        &mut pod(&home, "1", volume.path(), &words, ""),
+        1,
+        &["worker id 0 alone", "worker id 1"],
+    );
+    refused(&mut pod(&home, "0", volume.path(), "generate", ""), 1, &["41/16/2", "28/22/13"]);
     let file = volume.path().join("uidring.db");
     for (words, wanted) in [
         ("worker assign", "no other worker ids"),
         ("generate", "no other worker ids"),
         ("segment create orders --step 5", "no segments"),
     ] {
-        let words = format!("{words} --sqlite {}?mode=rwc", file.display());
+        let words = format!("{words} -u sqlite:{}?mode=rwc", file.display());
         refused(&mut home.command(&words), 1, &["worker id 0 alone", wanted]);
     }
     // The row, by its own protocol.
-    let words = format!("generate {LAYOUT} --worker lease --sqlite {}?mode=rwc", file.display());
+    let words = format!("generate {LAYOUT} --worker lease -u sqlite:{}?mode=rwc", file.display());
     assert_eq!(uids(&home.stdout(&words)).iter().map(worker_of).collect::<Vec<_>>(), [0]);
 
     for words in ["worker assign", "segment create orders --step 5"] {
         let other = self::volume();
         let used =
-            format!("{words} --sqlite {}?mode=rwc", other.path().join("uidring.db").display());
+            format!("{words} -u sqlite:{}?mode=rwc", other.path().join("uidring.db").display());
         assert_eq!(home.run(&used).status, Some(0));
-        let mut command = pod(&home, "0", other.path(), "generate");
+        let mut command = pod(&home, "0", other.path(), "generate", "");
         refused(&mut command, 1, &["no file for an ordinal", "another file"]);
     }
     let connection = rusqlite::Connection::open(&file).expect("opens");
     connection.execute("DELETE FROM UIDRING_LEASE", []).expect("deletes");
     drop(connection);
     let words = format!("generate {LAYOUT}");
-    refused(&mut pod(&home, "0", volume.path(), &words), 1, &["damaged", "0 rows"]);
+    refused(&mut pod(&home, "0", volume.path(), &words, ""), 1, &["damaged", "0 rows"]);
 }
 
 #[test]
@@ -130,23 +134,31 @@ fn flags_and_variables_that_are_wrong() {
             refused(&mut command, 2, expected);
         }
     };
-    let words = "--worker ordinal --sqlite a.db?mode=rwc";
-    check(None, "app-7d4b9c-x2k4n", words, &["--worker ordinal", "app-7d4b9c-x2k4n", "pod-index"]);
+    let words = "--worker ordinal -u sqlite:a.db?mode=rwc";
+    check(None, "app-7d4b9c-x2k4n", words, &["app-7d4b9c-x2k4n", "pod-index"]);
     check(None, "", words, &["neither UIDRING_ORDINAL nor HOSTNAME"]);
     check(Some("x"), "app-3", words, &["UIDRING_ORDINAL holds `x`"]);
-    check(Some("0"), "", "--worker ordinal", &["needs --sqlite", "volume", "--worker lease"]);
-    check(Some("0"), "", "--worker ordinal --mysql mysql://u@h/d", &["--mysql", "--sqlite"]);
-    check(Some("0"), "", &format!("{words} --worker-id 5"), &["--worker-id"]);
-    check(Some("0"), "", &format!("{words} --start-after 5"), &["--start-after"]);
-    check(Some("0"), "", &format!("{words} --mysql-cluster"), &["--mysql-cluster"]);
-    check(Some("0"), "", "--ordinal-offset 5", &["--ordinal-offset needs --worker ordinal"]);
-    check(Some("0"), "", "--worker lease --ordinal-offset 5", &["--ordinal-offset needs"]);
-    for (ordinal, offset) in [("65536", "0"), ("1", "65535"), ("5", "18446744073709551615")] {
-        let words = format!("{words} {LAYOUT} --ordinal-offset {offset}");
-        check(Some(ordinal), "", &words, &["--ordinal-offset", "41/16/2", "0 to 65535"]);
+    check(Some("0"), "", "--worker ordinal", &["name a file on the pod's volume"]);
+    check(Some("0"), "", "--worker ordinal -u mysql://u@h/d", &["no worker ids of ordinals"]);
+    check(Some("0"), "", "--worker ordinal -u worker:5", &["--worker is not for worker:N"]);
+    check(
+        Some("0"),
+        "",
+        &format!("{words} --start-after 5"),
+        &["--start-after and start_after are for worker:N"],
+    );
+    check(Some("0"), "", &format!("{words}&cluster=no"), &["SQLite has no parameter `cluster`"]);
+    for worker in ["disposable", "lease"] {
+        let words = format!("-u sqlite:a.db?ordinal-offset=5&worker={worker}");
+        let said = format!("`ordinal-offset` is not for worker={worker}");
+        check(Some("0"), "", &words, &[&said]);
     }
-    let mut segments = home.command("generate --generator segment --tag a --worker ordinal");
-    refused(&mut segments, 2, &["--worker ordinal is not for --generator segment"]);
+    for (ordinal, offset) in [("65536", "0"), ("1", "65535"), ("5", "18446744073709551615")] {
+        let words = format!("{words}&ordinal-offset={offset} {LAYOUT}");
+        check(Some(ordinal), "", &words, &["ordinal-offset", "41/16/2", "0 to 65535"]);
+    }
+    let mut segments = home.command("generate --tag a --worker ordinal");
+    refused(&mut segments, 2, &["--worker is not for generator=segment"]);
     assert!(!home.folder.path().join("a.db").exists());
 }
 
@@ -154,14 +166,14 @@ fn flags_and_variables_that_are_wrong() {
 #[test]
 fn a_twin_is_refused_while_the_other_lives() {
     let (home, volume) = (Home::new(), volume());
-    let words = format!("generate {LAYOUT} --lease 5 -n 1000000000000");
-    let mut first = pod(&home, "5", volume.path(), &words).spawn().expect("starts");
+    let words = format!("generate {LAYOUT} -n 1000000000000");
+    let mut first = pod(&home, "5", volume.path(), &words, "&lease=5s").spawn().expect("starts");
     let mut output = first.stdout.take().expect("piped");
     output.read_exact(&mut [0; 1_000]).expect("uids");
     let reader = thread::spawn(move || output.read_to_end(&mut Vec::new()));
     let begin = Instant::now();
     refused(
-        &mut pod(&home, "5", volume.path(), &words),
+        &mut pod(&home, "5", volume.path(), &words, "&lease=5s"),
         1,
         &["waiting for a worker id until ", "worker id 5 is held by", "which is alive"],
     );
@@ -176,11 +188,12 @@ fn a_twin_is_refused_while_the_other_lives() {
 fn a_pod_that_was_killed_goes_on_above() {
     let (home, volume) = (Home::new(), volume());
     // Longer than a process may have to wait for a processor: it would lose its lease.
-    let words = format!("generate {LAYOUT} --lease 4 -n");
+    let words = format!("generate {LAYOUT} -n");
     let mut all: Vec<Uid> = Vec::new();
     for generator in ["clock", "cached", "cached"] {
         let forever = format!("{words} 1000000000000 --generator {generator}");
-        let mut child = pod(&home, "0", volume.path(), &forever).spawn().expect("starts");
+        let mut child =
+            pod(&home, "0", volume.path(), &forever, "&lease=4s").spawn().expect("starts");
         let mut output = child.stdout.take().expect("piped");
         let mut bytes = vec![0; 100_000];
         if let Err(error) = output.read_exact(&mut bytes) {
@@ -205,8 +218,9 @@ fn a_pod_that_was_killed_goes_on_above() {
 #[test]
 fn pods_that_come_back_repeat_nothing() {
     let (home, volume) = (Home::new(), volume());
-    let words = format!("{REDIS} --lease 4 --lease-wait 60 --wait 30 {LAYOUT}");
-    let start = || Server::start(&mut pod(&home, "3", volume.path(), &words));
+    let words = format!("{REDIS} --wait 30 {LAYOUT}");
+    let options = "&lease=4s&lease-wait=60s";
+    let start = || Server::start(&mut pod(&home, "3", volume.path(), &words, options));
     let mut all: Vec<u64> = Vec::new();
     let mut standing: Vec<(Server, _)> = Vec::new();
     for _ in 0..4 {
@@ -243,12 +257,13 @@ fn a_storm_over_one_volume_repeats_nothing() {
     let seconds =
         std::env::var("UIDRING_TORTURE").map_or(12, |text| text.parse().expect("seconds"));
     let end = Instant::now() + Duration::from_secs(seconds);
-    let words =
-        format!("generate {LAYOUT} --max-borrow 5 --lease 1 --lease-wait 30 -n 1000000000000");
+    let words = format!("generate {LAYOUT} --max-borrow 5 -n 1000000000000");
+    let options = "&lease=1s&lease-wait=30s";
     let live = || {
         let mut all = Vec::new();
         while Instant::now() < end {
-            let mut child = pod(&home, "7", volume.path(), &words).spawn().expect("starts");
+            let mut child =
+                pod(&home, "7", volume.path(), &words, options).spawn().expect("starts");
             let output = child.stdout.take().expect("piped");
             thread::scope(|scope| {
                 let reader = scope.spawn(move || read(output));
@@ -343,13 +358,13 @@ fn a_container_keeps_files_on_volumes_alone() {
         for (place, expected) in
             [("home", "overlay"), ("scratch", "emptyDir"), ("memory/a/b", "in memory (tmpfs)")]
         {
-            let run = run(&format!("{words} --sqlite /{place}/a.db?mode=rwc"));
+            let run = run(&format!("{words} -u sqlite:/{place}/a.db?mode=rwc"));
             assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{words} {place}: {run:?}");
             assert!(run.stderr.contains(expected), "{words} {place}: {run:?}");
             assert!(run.stderr.contains("volume"), "{words} {place}: {run:?}");
         }
         let name = words.replace(' ', "-");
-        let run = run(&format!("{words} --sqlite /data/{name}.db?mode=rwc"));
+        let run = run(&format!("{words} -u sqlite:/data/{name}.db?mode=rwc"));
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}: {run:?}");
         assert!(folder.path().join(format!("disk/{name}.db")).exists());
     }

@@ -40,11 +40,10 @@ fn every_format_of_generate_is_read_back() {
 #[test]
 fn generate_prints_json_as_parse_does() {
     let home = Home::new();
-    let layouts =
-        ["", " --layout 31/10/12", " --layout 41/10/12 --tick ms --epoch 2020-01-01T00:00:00.5Z"];
+    let layouts = ["", " --layout 31/10/12", " --layout 41/10/12/ms/2020-01-01T00:00:00.5Z"];
     for layout in layouts {
         let words =
-            format!("generate -n 10000 --format json --sqlite {}.db?mode=rwc", layout.len());
+            format!("generate -n 10000 --format json -u sqlite:{}.db?mode=rwc", layout.len());
         let printed = home.stdout(&(words + layout));
         let uids: String = printed
             .lines()
@@ -72,10 +71,10 @@ fn known_uids() {
     );
     // An hour after Twitter's epoch, worker 5, sequence 7:
     // 3,600,000 × 2^22 + 5 × 2^12 + 7 = 15,099,494,400,000 + 20,480 + 7.
-    let twitter = "--layout 41/10/12 --tick ms --epoch 2010-11-04T01:42:54.657Z";
+    let twitter = "--layout 41/10/12/ms/2010-11-04T01:42:54.657Z";
     // The example of UidGenerator's own documentation, whose sample layout begins on 2016-09-20 in
     // Beijing; it says 12:15:46 there, worker 4 and sequence 9.
-    let baidu = "--layout 29/21/13 --epoch 2016-09-20T00:00:00+08:00";
+    let baidu = "--layout 29/21/13/s/2016-09-20T00:00:00+08:00";
     for (layout, uid, fields) in [
         (twitter, "15099494420487", ("2010-11-04T02:42:54.657Z", 5, 7)),
         (baidu, "180363646902239241", ("2017-01-19T04:15:46Z", 4, 9)),
@@ -151,22 +150,22 @@ fn what_cannot_be_read_names_the_formats_that_could() {
 #[test]
 fn an_implausible_time_names_the_layouts_that_would_explain_it() {
     let home = Home::new();
-    let id = home.run("generate --generator snowflake --worker-id 5").stdout;
+    let id = home.run("generate --generator snowflake -u worker:5").stdout;
     let id = id.trim_end();
     let run = home.run(&format!("parse {id} 5 {id}"));
     assert_eq!((run.status, run.stdout.lines().count()), (Some(0), 3), "{run:?}");
     let [first, count] = run.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{run:?}") };
     assert!(first.starts_with(&format!("argument 1: {id} is of 20")), "{first}");
     assert!(first.contains("by layout 28/22/13 in s since 2026-01-01T00:00:00Z, "), "{first}");
-    assert!(first.contains(" ahead of the clock; --preset snowflake makes it 20"), "{first}");
+    assert!(first.contains(" ahead of the clock; --layout snowflake makes it 20"), "{first}");
     assert_eq!(count, "2 uids are as far ahead");
 
     let run = home.run("parse 9223372036854775807");
-    assert!(run.stderr.contains("no preset explains it"), "{run:?}");
+    assert!(run.stderr.contains("no layout with a name explains it"), "{run:?}");
     assert_eq!(home.run(&format!("parse --quiet {id}")).stderr, "");
-    assert_eq!(home.run(&format!("parse --preset snowflake {id}")).stderr, "");
-    let check = Run::with_input(&mut home.command("check --preset uid"), id.as_bytes());
-    assert!(check.stderr.contains("--preset snowflake makes it 20"), "{check:?}");
+    assert_eq!(home.run(&format!("parse --layout snowflake {id}")).stderr, "");
+    let check = Run::with_input(&mut home.command("check --layout uid"), id.as_bytes());
+    assert!(check.stderr.contains("--layout snowflake makes it 20"), "{check:?}");
 }
 
 #[test]
@@ -179,7 +178,7 @@ fn a_table_is_for_people() {
          \x20      240518193154  2026-01-01T00:00:07Z            3         2\n\
          \x20                 5  2026-01-01T00:00:00Z            0         5\n"
     );
-    let table = home.stdout("parse --format text --preset snowflake 15099494420487");
+    let table = home.stdout("parse --format text --layout snowflake 15099494420487");
     assert_eq!(
         table,
         "                uid  timestamp                 datacenter   worker  sequence\n\
@@ -303,51 +302,49 @@ fn reported(run: &Run, what: &str) -> Vec<usize> {
 }
 
 #[test]
-fn presets_name_layouts_and_flags_change_them() {
+fn layouts_have_names_or_are_written_out() {
     let home = Home::new();
-    let line =
-        home.stdout("parse --preset snowflake --epoch 2020-07-31T16:00:00Z 3125927076831231");
-    let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-    assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&1.into(), &1.into()));
+    let line = home.stdout("parse --layout 41/10/12/ms/2020-07-31T16:00:00Z 3125927076831231");
+    let fields: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&Value::Null, &33.into()));
     assert_eq!((&fields["sequence"], &fields["uid"]), (&4_095.into(), &"3125927076831231".into()));
     assert_eq!(fields["timestamp"], "2020-08-09T07:01:19.092Z");
-    let line = home.stdout("parse --preset leaf --epoch 2020-07-31T16:00:00Z 3125927076831231");
-    let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-    assert_eq!(
-        (&fields["datacenter_id"], &fields["worker_id"]),
-        (&serde_json::Value::Null, &33.into())
-    );
-    let by_name = home.stdout("parse --preset uid 240518193154");
+    for (layout, datacenter, worker) in [("snowflake", 1.into(), 1), ("leaf", Value::Null, 33)] {
+        let line = home.stdout(&format!("parse --quiet --layout {layout} 3125927076831231"));
+        let fields: Value = serde_json::from_str(&line).expect("JSON");
+        let found = (&fields["datacenter_id"], &fields["worker_id"]);
+        assert_eq!(found, (&datacenter, &worker.into()), "{layout}");
+    }
+    let by_name = home.stdout("parse --layout uid 240518193154");
     assert_eq!(by_name, home.stdout("parse --layout 28/22/13 240518193154"));
-    assert_eq!(home.run("parse --preset nothing 1").status, Some(2));
+    assert_eq!(home.run("parse --layout nothing 1").status, Some(2));
 }
 
 #[test]
 fn snowflakes_are_generated_with_their_two_fields() {
     let home = Home::new();
-    let words =
-        "generate --generator snowflake --datacenter-id 31 --worker-id 30 -n 5000 --format json";
+    let words = "generate --generator snowflake -u worker:31/30 -n 5000 --format json";
     let run = home.run(words);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     let mut last = String::new();
     for line in run.stdout.lines() {
-        let fields: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let fields: Value = serde_json::from_str(line).expect("JSON");
         assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&31.into(), &30.into()));
         let uid = fields["uid"].as_str().expect("text").to_owned();
         assert!(last < uid, "{last} {uid}");
         last = uid;
     }
-    let leaf = home.run("generate --generator leaf-snowflake --worker-id 1023 --format json");
-    let fields: serde_json::Value = serde_json::from_str(&leaf.stdout).expect("JSON");
+    let leaf = home.run("generate --generator leaf-snowflake -u worker:1023 --format json");
+    let fields: Value = serde_json::from_str(&leaf.stdout).expect("JSON");
     assert_eq!(fields["worker_id"], 1_023);
     assert!(fields["sequence"].as_u64().is_some_and(|sequence| sequence < 100));
     for words in [
-        "generate --generator snowflake --datacenter-id 32 --worker-id 1",
-        "generate --generator snowflake --datacenter-id 1 --worker-id 32",
-        "generate --generator snowflake --datacenter-id 1",
-        "generate --generator leaf-snowflake --worker-id 1024",
-        "generate --datacenter-id 1 --worker-id 1",
-        "generate --generator snowflake --worker-id 1 --max-borrow 1",
+        "generate --generator snowflake -u worker:32/1",
+        "generate --generator snowflake -u worker:1/32",
+        "generate --generator snowflake -u worker:1/",
+        "generate --generator leaf-snowflake -u worker:1024",
+        "generate -u worker:1/1",
+        "generate --generator snowflake -u worker:1 --max-borrow 1",
     ] {
         let run = home.run(words);
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");

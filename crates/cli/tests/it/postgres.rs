@@ -23,7 +23,7 @@ fn database() -> Database {
 /// `uidring` with these arguments, on the database at this URL.
 fn command(home: &Home, words: &str, url: &str) -> Command {
     let mut command = home.command(words);
-    command.env("UIDRING_POSTGRES_URL", url);
+    command.env("UIDRING_URL", url);
     command
 }
 
@@ -38,25 +38,26 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
         run.stdout.trim().to_owned()
     };
-    assert_eq!(assign(home.command(&format!("worker assign --postgres {}", database.url()))), "1");
-    assert_eq!(assign(home.command("worker assign --postgres-url-file url")), "2");
-    // A flag wins over the environment, a worker id over a server, a server over the file.
+    let by_flag = home.run(&format!("worker assign -u {}", database.url()));
+    assert_eq!((by_flag.status, &*by_flag.stdout), (Some(0), "1\n"), "{by_flag:?}");
+    assert!(by_flag.stderr.contains("name that with --url-file"), "{by_flag:?}");
+    assert_eq!(assign(home.command("worker assign --url-file url")), "2");
+    // A flag wins over the environment, which wins over the user's own file.
     let elsewhere = "postgres://u:s3cret@127.0.0.1:1/d";
-    assert_eq!(assign(command(&home, "worker assign --postgres-url-file url", elsewhere)), "3");
+    assert_eq!(assign(command(&home, "worker assign --url-file url", elsewhere)), "3");
     assert_eq!(assign(command(&home, "worker assign", &database.url())), "4");
-    let mut fixed = command(&home, "generate", elsewhere);
-    let fixed = Run::of(fixed.env("UIDRING_WORKER_ID", "77"));
+    let fixed = Run::of(&mut command(&home, "generate -u worker:77", elsewhere));
     assert_eq!(worker_of(fixed.stdout.trim().parse().expect("a uid")), 77);
     assert!(!home.folder.path().join("uidring").exists(), "the default file was not made");
     for url in ["s3cret", "postgres://u:s3cret@h", "postgres://u:s3@s3cret@h/d"] {
         let text = wrong_usage(&mut command(&home, "generate", url));
-        assert!(text.contains("in UIDRING_POSTGRES_URL, is wrong"), "{text}");
-        wrong_usage(home.command("generate").args(["--postgres", url]));
+        assert!(text.contains("in UIDRING_URL, is wrong"), "{text}");
+        wrong_usage(home.command("generate").args(["-u", url]));
     }
-    let words = "generate --postgres-deadline 1";
-    let text = failure(&mut command(&home, words, "postgres://u:s3cret@127.0.0.1:1/d"));
+    let away = format!("{elsewhere}?deadline=1s");
+    let text = failure(&mut command(&home, "generate", &away));
     assert!(text.contains("is the server running?") && text.contains("within 1s"), "{text}");
-    let words = "generate --postgres postgres://u:s3cret@h/d --sqlite f";
+    let words = "generate -u postgres://u:s3cret@h/d -u sqlite:f";
     assert!(!home.run(words).stderr.contains("s3cret"));
 }
 
@@ -77,7 +78,7 @@ fn people_look_after_the_tables() {
     run("worker fence 2");
     run("worker release 2");
     assert!(run("worker list").contains("HOST_NAME"));
-    assert!(run(&format!("plan --postgres {}", database.url())).contains("worker ids"));
+    assert!(run("plan").contains("worker ids"));
     assert_eq!(run("generate --generator segment --tag orders -n 5"), "1\n2\n3\n4\n5\n");
     run("segment set-step orders 7");
     assert!(run("segment list").contains("orders"));

@@ -6,7 +6,7 @@ use uidring_testkit::mariadb::MariaDb;
 
 use crate::support::{Home, Run};
 
-const LAYOUT: &str = "--layout 41/10/12 --tick ms --epoch 2026-01-01";
+const LAYOUT: &str = "--layout 41/10/12/ms/2026-01-01";
 
 fn succeeds(home: &Home, words: &str) -> Run {
     let run = home.run(words);
@@ -40,7 +40,7 @@ fn a_range_is_recorded_obeyed_and_shown(place: &str, other: &str) {
 
     assert_eq!(succeeds(&home, &format!("worker assign {place}")).stdout, "100\n");
     assert_eq!(worker_of(&home, &format!("{place} --worker lease")), 101);
-    assert_eq!(worker_of(&home, place), 102);
+    assert_eq!(worker_of(&home, &format!("{place} --worker disposable")), 102);
     assert_eq!(worker_of(&home, &format!("{place} --worker lease")), 101);
     let list = succeeds(&home, &format!("worker list {place}"));
     assert!(
@@ -51,27 +51,28 @@ fn a_range_is_recorded_obeyed_and_shown(place: &str, other: &str) {
     let plan = succeeds(&home, &format!("plan {place} {LAYOUT} --json")).stdout;
     let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
     assert_eq!(plan["worker_table"]["worker_ids_left"], 0);
-    let end = home.run(&format!("generate {place} {LAYOUT}"));
+    let end = home.run(&format!("generate {place} {LAYOUT} --worker disposable"));
     assert_eq!((end.status, &*end.stdout), (Some(1), ""), "{end:?}");
     for words in ["the next, 103, is over the last", "worker ids are 100-102", "--worker lease"] {
         assert!(end.stderr.contains(words), "{words}: {end:?}");
     }
 
     assert_eq!(succeeds(&home, &format!("worker init {other}")).stdout, "");
-    assert_eq!(worker_of(&home, other), 1);
+    let disposable = format!("{other} --worker disposable");
+    assert_eq!(worker_of(&home, &disposable), 1);
     let run = init(&format!("--workers 103-199 {other}"));
     assert_eq!(run.status, Some(1), "{run:?}");
     assert!(run.stderr.contains("worker ids up to 1 are in use there"), "{run:?}");
     succeeds(&home, &format!("worker init --workers 1-99 {other}"));
-    assert_eq!(worker_of(&home, other), 2);
+    assert_eq!(worker_of(&home, &disposable), 2);
 }
 
 #[test]
 fn in_files() {
-    a_range_is_recorded_obeyed_and_shown("--sqlite a.db", "--sqlite b.db");
+    a_range_is_recorded_obeyed_and_shown("-u sqlite:a.db", "-u sqlite:b.db");
     let home = Home::new();
     for wrong in ["100", "199-100", "0-9", "a-b", "-5"] {
-        let run = home.run(&format!("worker init --sqlite c.db --workers {wrong}"));
+        let run = home.run(&format!("worker init -u sqlite:c.db --workers {wrong}"));
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{run:?}");
         assert!(wrong == "-5" || run.stderr.contains("write FIRST-LAST"), "{run:?}");
     }
@@ -81,14 +82,13 @@ fn in_files() {
 #[test]
 fn on_a_mysql_server() {
     let [one, other] = [(); 2].map(|()| MariaDb::shared().database());
-    let flags =
-        |database: &uidring_testkit::mariadb::Database| format!("--mysql {}", database.url());
+    let flags = |database: &uidring_testkit::mariadb::Database| format!("-u {}", database.url());
     a_range_is_recorded_obeyed_and_shown(&flags(&one), &flags(&other));
 }
 
 #[test]
 fn in_etcd() {
-    let endpoints = Etcd::shared().endpoints();
-    let prefix = |name: &str| format!("--etcd {endpoints} --etcd-prefix /ranges/{name}");
+    let server = Etcd::shared();
+    let prefix = |name: &str| format!("-u {}", server.url(&format!("ranges/{name}")));
     a_range_is_recorded_obeyed_and_shown(&prefix("one"), &prefix("other"));
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::postgres::Postgres;
 
+use crate::support::program::command;
 use crate::support::{Home, Run};
 
 const READING: [(&str, &str); 4] = [
@@ -42,10 +43,11 @@ fn of_a_file() {
     let folder = home.folder.path().join("d #1");
     fs::create_dir(&folder).expect("made");
     let file = folder.join("workers.db").into_os_string().into_string().expect("text");
+    let url = format!("sqlite:{}", file.replace('#', "%23"));
     // Not by `fill`, whose words have no spaces.
     let on_file = |words: &str| {
         let mut command = home.command(words);
-        Run::of(command.arg("--sqlite").arg(&file))
+        Run::of(command.arg("-u").arg(&url))
     };
     for words in ["worker init --leases", "worker assign", "generate --worker lease"] {
         assert_eq!(on_file(words).status, Some(0), "{words}");
@@ -63,10 +65,10 @@ fn of_a_file() {
     let without_powers = |words: &str| {
         let script = format!(
             r#"if [ "$(id -u)" = 0 ]; then set -- setpriv --bounding-set=-all "$1"; fi
-            exec "$@" {words} --sqlite "$FILE""#
+            exec "$@" {words} -u "$URL""#
         );
         let mut command = home.under_sh(&script);
-        Run::of(command.env("FILE", &file))
+        Run::of(command.env("URL", &url))
     };
     reads(without_powers);
     let refused = without_powers("worker assign");
@@ -79,21 +81,21 @@ fn of_a_file() {
 #[test]
 fn of_a_mysql_server() {
     let (home, database) = (Home::new(), MariaDb::shared().database());
-    fill(&home, &format!("--mysql {}", database.url()));
+    fill(&home, &format!("-u {}", database.url()));
     let (name, user) = (database.name(), database.user());
     let server = database.server();
     server.execute(&format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM {user}@'%'"));
     server.execute(&format!("GRANT SELECT ON {name}.* TO {user}@'%'"));
-    reads(|words| home.run(&format!("{words} --mysql {}", database.url())));
+    reads(|words| Run::of(&mut command(&home, words, &database.url())));
 }
 
 #[test]
 fn of_a_postgresql_server() {
     let (home, database) = (Home::new(), Postgres::shared().database());
-    fill(&home, &format!("--postgres {}", database.url()));
+    fill(&home, &format!("-u {}", database.url()));
     let user = format!("{}_reader", database.user());
     database.administer(&format!("CREATE ROLE {user} LOGIN PASSWORD '{}'", database.password()));
     database.administer(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {user}"));
     let url = database.url_of(&user, &format!("127.0.0.1:{}", database.server().port()));
-    reads(|words| home.run(&format!("{words} --postgres {url}")));
+    reads(|words| Run::of(&mut command(&home, words, &url)));
 }

@@ -93,12 +93,16 @@ fn tags_in_the_users_own_file() {
 #[test]
 fn tags_in_a_file_of_worker_ids() {
     let home = Home::new();
-    assert_eq!(home.stdout("worker assign --sqlite ids.db?mode=rwc"), "1\n");
-    assert_eq!(home.stdout("segment list --json --sqlite ids.db"), "[]\n", "a file has all tables");
+    assert_eq!(home.stdout("worker assign -u sqlite:ids.db?mode=rwc"), "1\n");
+    assert_eq!(
+        home.stdout("segment list --json -u sqlite:ids.db"),
+        "[]\n",
+        "a file has all tables"
+    );
     people_look_after_tags(&|words| {
-        Run::of(home.command("segment").args(words).args(["--sqlite", "ids.db"]))
+        Run::of(home.command("segment").args(words).args(["-u", "sqlite:ids.db"]))
     });
-    assert_eq!(home.stdout("worker assign --sqlite ids.db"), "2\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:ids.db"), "2\n");
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn tags_on_a_server() {
     database.execute("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('z', -3, 1)");
     let file = home.folder.path().join("url");
     fs::write(&file, database.url()).expect("writes");
-    let list = json(&home.run("segment list --json --mysql-url-file url"));
+    let list = json(&home.run("segment list --json --url-file url"));
     let states: Vec<_> = list.as_array().expect("an array").iter().collect();
     for (row, state, left) in [
         (states[0], "used up", 0),
@@ -126,26 +130,26 @@ fn tags_on_a_server() {
         assert_eq!((&row["state"], &row["ids_left"]), (&state.into(), &left.into()), "{list}");
     }
     database.execute("ALTER TABLE leaf_alloc MODIFY update_time TIMESTAMP(3)");
-    let text = home.run("segment list --mysql-url-file url").stdout;
+    let text = home.run("segment list --url-file url").stdout;
     assert!(!text.contains(".000"), "{text}");
 }
 
 #[test]
 fn a_tag_whose_end_cannot_be_read_is_listed_so_and_not_deleted() {
     let home = Home::new();
-    assert_eq!(home.run("segment create a --step 5 --sqlite a.db").status, Some(0));
+    assert_eq!(home.run("segment create a --step 5 -u sqlite:a.db").status, Some(0));
     let path = home.folder.path().join("a.db");
     rusqlite::Connection::open(path)
         .and_then(|c| c.execute_batch("UPDATE leaf_alloc SET max_id = 930000.5"))
         .expect("changed");
-    let deleted = home.run("segment delete a --forget-ids --sqlite a.db");
+    let deleted = home.run("segment delete a --forget-ids -u sqlite:a.db");
     assert_eq!((deleted.status, &*deleted.stdout), (Some(1), ""), "{deleted:?}");
     assert!(deleted.stderr.contains("the max_id of tag `a` is of type Real"), "{deleted:?}");
-    let list = json(&home.run("segment list --json --sqlite a.db"));
+    let list = json(&home.run("segment list --json -u sqlite:a.db"));
     assert_eq!((&list[0]["max_id"], &list[0]["step"]), (&Value::Null, &5.into()), "{list}");
     assert_eq!(list[0]["state"], "its max_id is of type Real", "{list}");
     assert_eq!(list[0]["ids_left"], Value::Null, "{list}");
-    let text = home.run("segment list --sqlite a.db").stdout;
+    let text = home.run("segment list -u sqlite:a.db").stdout;
     assert!(
         text.lines().nth(1).is_some_and(|line| line.starts_with("a         -     5")),
         "{text}"
@@ -260,8 +264,8 @@ fn each_failure_has_a_message_of_its_own() {
         let text = failure(&mut command(&home, words, &database.url()));
         assert!(text.contains(word) && text.contains("`u`"), "{text}");
     }
-    let away = "generate --generator segment --tag t --mysql-deadline 1";
-    let text = failure(&mut command(&home, away, "mysql://u:s3cret@127.0.0.1:1/d"));
+    let away = "mysql://u:s3cret@127.0.0.1:1/d?deadline=1s";
+    let text = failure(&mut command(&home, "generate --tag t", away));
     assert!(text.contains("is the server running?"), "{text}");
     assert!(!home.folder.path().join("uidring").exists(), "no file was made");
 }
@@ -281,31 +285,28 @@ fn wrong_usage_does_nothing() {
         "segment create a --step 5 --start 9223372036854775803",
         "segment create LONG --step 5",
         "segment create a --step 5 --description LONGLONG",
-        "segment create a --step 5 --max-clock-difference 1",
+        "segment create a --step 5 -u sqlite:f?max-clock-difference=1",
         "segment create mysql://u:s3cret@h/d --step 5",
         "segment create a --step mysql://u:s3cret@h/d",
-        "segment create a --step 5 --sqlite f --mysql mysql://u:s3cret@h/d",
-        "segment list --sqlite f --mysql-ca ca.pem",
-        "segment list --mysql-ca ca.pem",
-        "segment list --sqlite f --mysql-require-durability",
-        "generate --generator segment --tag t --mysql-cluster",
-        "generate --tag t",
+        "segment create a --step 5 -u sqlite:f -u mysql://u:s3cret@h/d",
+        "segment list -u sqlite:f?ca=ca.pem",
+        "segment list -u sqlite:f?durability=require",
+        "segment list -u worker:1",
+        "generate --tag t -u sqlite:?cluster=synchronous",
         "generate --generator clock --tag t",
         "generate --generator segment",
         "generate --generator segment --tag mysql://u:s3cret@h/d",
         "generate --generator segment --tag t --format json",
-        "generate --generator segment --tag t --worker-id 1",
-        "generate --generator segment --tag t --worker-id 1 --datacenter-id 1",
+        "generate --generator segment --tag t -u worker:1",
+        "generate --generator segment --tag t -u worker:1/1",
         "generate --generator segment --tag t --start-after 5",
-        "generate --generator segment --tag t --boost-power 3",
+        "generate --tag t -u sqlite:?boost-power=3",
         "generate --generator segment --tag t --max-borrow 1",
-        "generate --generator segment --tag t --max-lag 1",
-        "generate --generator segment --tag t --preset leaf",
+        "generate --tag t -u sqlite:?max-lag=1",
+        "generate --generator segment --tag t --layout leaf",
         "generate --generator segment --tag t --layout 28/22/13",
-        "generate --generator segment --tag t --tick ms",
-        "generate --generator segment --tag t --epoch 2026-01-01",
-        "generate --generator segment --tag t --max-clock-difference 1",
-        "generate --generator segment --tag t --mysql-ca ca.pem",
+        "generate --tag t -u mysql://u@h/d?max-clock-difference=1",
+        "generate --tag t -u sqlite:?worker=lease",
     ] {
         let home = Home::new();
         let run = home.run(&words.replace("LONG", &long));
@@ -318,12 +319,12 @@ fn wrong_usage_does_nothing() {
     let empty = Run::of(home.command("segment create --step 5").arg(""));
     assert_eq!(empty.status, Some(2), "{empty:?}");
     for url in ["mysql://u:s3cret@h", "s3cret"] {
-        wrong_usage(home.command("segment list").args(["--mysql", url]));
-        wrong_usage(home.command("segment create t --step 1").args(["--mysql", url]));
+        wrong_usage(home.command("segment list").args(["-u", url]));
+        wrong_usage(home.command("segment create t --step 1").args(["-u", url]));
     }
     let path =
-        wrong_usage(&mut home.command("segment create t --step 1 --sqlite mysql://u:s3cret@h/d"));
-    assert!(path.contains("the file of --sqlite"), "{path}");
+        wrong_usage(&mut home.command("segment create t --step 1 -u sqlite:mysql://u:s3cret@h/d"));
+    assert!(path.contains("that is a URL, not a path"), "{path}");
 }
 
 /// Whoever deletes a tag learns where it ended, or it stays.

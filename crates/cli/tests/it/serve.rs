@@ -172,8 +172,8 @@ fn a_tag_that_a_name_hides_is_told() {
 #[test]
 fn what_it_advises_is_about_its_own_file() {
     let home = Home::new();
-    let server = Server::start(&mut home.command(&format!("{REDIS} --sqlite ids.db?mode=rwc")));
-    let create = "`uidring segment create TAG --step S --sqlite 'ids.db?mode=rwc'` creates one\n";
+    let server = Server::start(&mut home.command(&format!("{REDIS} -u sqlite:ids.db?mode=rwc")));
+    let create = "`uidring segment create TAG --step S -u 'sqlite:ids.db?mode=rwc'` creates one\n";
     assert!(server.said.ends_with(create), "{}", server.said);
 }
 
@@ -216,8 +216,11 @@ fn settings_are_checked_without_a_worker_id() {
         ("--idle 0", "write a time from 1s to"),
         ("--order upside-down", "[possible values: ordered, per-thread]"),
         ("--tls-cert a.pem", "--tls-cert and --tls-key need each other"),
-        ("--layout 60/2/2", "60/2/2"),
-        ("--worker lease --worker-id 5", "is a worker id of your choice"),
+        ("--layout 60/2/2", "each field needs 1 bit or more and all three together at most 63"),
+        ("--worker lease -u worker:5", "--worker is not for worker:N"),
+        ("-u sqlite:?take=wait", "`take` is not for a server"),
+        ("-u sqlite:?generator=clock", "a server has generator=cached"),
+        ("-u sqlite:?layout=leaf --layout uid", "`layout` and --layout set the same option"),
         ("--redis none --http none --thrift none --batch none", "there is nowhere to listen"),
         ("--redis 6380 --http 6380", "--http 127.0.0.1:6380 is where --redis listens"),
         ("--redis 6380 --http [::]:6380 --expose", "--http [::]:6380 is where --redis listens"),
@@ -231,11 +234,11 @@ fn settings_are_checked_without_a_worker_id() {
     assert_eq!(run.status, Some(2), "{run:?}");
     let text = "error: invalid value 'nowhere' for 'UIDRING_SERVE_REDIS': ";
     assert!(run.stderr.starts_with(text), "{run:?}");
-    let made = check("--sqlite new.db?mode=rwc");
+    let made = check("-u sqlite:new.db?mode=rwc");
     assert_eq!((made.status, home.folder.path().join("new.db").exists()), (Some(0), false));
     for (words, message) in [
-        ("--sqlite new.db", "new.db could not be opened: there is no such file"),
-        ("--worker lease --sqlite new.db", "new.db could not be opened: there is no such file"),
+        ("-u sqlite:new.db", "new.db could not be opened: there is no such file"),
+        ("--worker lease -u sqlite:new.db", "new.db could not be opened: there is no such file"),
         ("--config nothing.toml", "reading nothing.toml: No such file"),
         ("--password-file nothing", "reading nothing: No such file"),
         ("--tls-cert a.pem --tls-key b.pem", "reading a.pem: No such file"),
@@ -270,10 +273,13 @@ fn what_a_start_would_fail_on_is_found_by_a_check() {
     let foreign = rusqlite::Connection::open(path("theirs.db")).expect("opens");
     foreign.execute_batch("CREATE TABLE users (id INTEGER)").expect("made");
     drop(foreign);
-    let words = "generate --worker lease --layout 41/10/12 --sqlite leases.db?mode=rwc";
+    let words = "generate --worker lease --layout leaf -u sqlite:leases.db?mode=rwc";
     assert_eq!(home.run(words).status, Some(0));
-    let two = "[names.a]\nworker = 'lease'\nsqlite = 'new.db?mode=rwc'\n\
-               [names.b]\nworker = 'lease'\nsqlite = 'new.db?mode=rwc'\npreset = 'leaf'\n";
+    let two = format!(
+        "[names.a]\nworker = 'lease'\nurl = 'sqlite:{0}?mode=rwc'\n\
+         [names.b]\nworker = 'lease'\nurl = 'sqlite:{0}?mode=rwc'\nlayout = 'leaf'\n",
+        path("new.db").display()
+    );
     fs::write(path("two.toml"), two).expect("written");
     let listed = || {
         let entries = fs::read_dir(home.folder.path()).expect("there");
@@ -287,22 +293,26 @@ fn what_a_start_would_fail_on_is_found_by_a_check() {
         ("data", "--batch file/a.sock", "listening on --batch file/a.sock: "),
         ("data", "--batch file", "listening on --batch file: there is a file that is no socket"),
         ("data", "--redis 192.0.2.1:6380 --expose", "listening on --redis 192.0.2.1:6380: "),
-        ("data", "--sqlite file/a.db?mode=rwc", "worker file file/a.db could not be opened: Not a"),
-        ("data", "--sqlite file", "name a file that is a database"),
-        ("data", "--sqlite folder", "that is a folder; name a file"),
-        ("data", "--sqlite theirs.db", "it is another program's database"),
-        ("data", "--worker lease --sqlite leases.db", "41/10/12"),
-        ("data", "--config two.toml", "names.b: its leases would come from new.db"),
+        (
+            "data",
+            "-u sqlite:file/a.db?mode=rwc",
+            "worker file file/a.db could not be opened: Not a",
+        ),
+        ("data", "-u sqlite:file", "name a file that is a database"),
+        ("data", "-u sqlite:folder", "that is a folder; name a file"),
+        ("data", "-u sqlite:theirs.db", "it is another program's database"),
+        ("data", "--worker lease -u sqlite:leases.db", "41/10/12"),
+        ("data", "--config two.toml", "names.b: its leases would come from "),
     ] {
         let mut command = home.command(&format!("serve --check {words}"));
         let run = Run::of(command.env("XDG_DATA_HOME", path(data)));
         assert!(matches!(run.status, Some(1 | 2)), "{words}: {run:?}");
         assert!(run.stderr.contains(text), "{words}: {run:?}");
     }
-    let missing = home.run("serve --check --sqlite nofolder/a.db?mode=rwc");
+    let missing = home.run("serve --check -u sqlite:nofolder/a.db?mode=rwc");
     assert!(missing.stderr.contains("a start would fail: "), "{missing:?}");
     assert!(missing.stderr.contains("there is no folder "), "{missing:?}");
-    let foreign = home.run("serve --check --sqlite theirs.db?foreign=true");
+    let foreign = home.run("serve --check -u sqlite:theirs.db?foreign=true");
     assert_eq!(foreign.status, Some(0), "{foreign:?}");
     let after = (listed(), fs::read(path("theirs.db")).expect("there"));
     assert_eq!(before, after, "nothing was changed");
@@ -319,24 +329,33 @@ fn a_file_of_settings() {
     };
     for (text, message) in [
         ("redis = ", "serve.toml: line 1: "),
-        ("\n\nnothing = 1", "serve.toml: `nothing` is no setting"),
+        ("\n\nnothing = 1", "`nothing` in serve.toml is no option of SQLite; the nearest is"),
         ("check = true", "serve.toml: `check` is no setting"),
         ("threads = 0", "write a whole number from 1 to 1024"),
         ("threads = [1]", "serve.toml: the value of `threads` has to be a text or a number"),
         ("redis = false", "serve.toml: the value of `redis` has to be a text or a number"),
         ("expose = 'yes'", "the value of `expose` has to be true or false, without quotes"),
-        ("max_batch = 5", "serve.toml: `max_batch` is no setting; it is written `max-batch`"),
+        ("max_batch = 5", "serve.toml: `max_batch` is written `max-batch`"),
         ("threads = 1\nthreads = 2", "serve.toml: line 2: "),
         ("http = '0.0.0.0:80'", "--http 0.0.0.0:80 can be reached by other hosts"),
         ("names = 1", "serve.toml: `names` is for tables"),
         ("tls-cert = 'a.pem'", "--tls-cert and --tls-key need each other"),
-        ("sqlite = 'a.db'\nmysql = 'mysql://u:p@ss@h/d'", "cannot be used with"),
-        ("sqlite = 'a.db'\nworker-id = 5", "cannot be used with"),
+        ("url = 'sqlite:/a.db'\nurl-file = '/a'", "`url` and `url-file` both name the store"),
+        ("url = 'sqlite:a.db'", "is relative, and would mean another file in another folder"),
+        (
+            "url = 'sqlite:/a.db?layout=leaf'\nlayout = 'uid'",
+            "`layout` and `layout` in serve.toml set",
+        ),
+        ("sqlite = 'a.db'", "`sqlite` is no setting: write url = \"sqlite:PATH\""),
+        ("[names.a]\npreset = 'leaf'", "`preset` is no setting: write layout = \"NAME\""),
+        ("start-after = 5", "`start-after` is a flag alone"),
+        ("[names.a]\nstart-after = 5", "`start-after` is a flag alone"),
+        ("[names.a]\norder = 'any'", "names.a: the value of `order`: write ordered or per-thread"),
         ("[names.a]\nredis = 1", "serve.toml: names.a: `redis` is no setting of a name"),
-        ("[names.a]\nlayout = '99/1/1'", "names.a: layout 99/1/1"),
+        ("[names.a]\nlayout = '99/1/1'", "names.a: "),
         ("[names.uid]", "the settings of `uid` stand above all tables"),
-        ("mysql-url-file = 'mysql://u:p@ss@h/d'", "a URL, not a path"),
-        ("sqlite = 'mysql://u:p@ss@h/d'", "a URL, not a path"),
+        ("url-file = 'mysql://u:p@ss@h/d'", "a URL, not a path"),
+        ("url = 'mysql://u:p@ss@h/d'", "is not percent-encoded"),
     ] {
         let run = check(text);
         assert_ne!(run.status, Some(0), "{text}: {run:?}");
@@ -346,13 +365,21 @@ fn a_file_of_settings() {
             run.stderr
         );
     }
-    let text = "redis = 0\nhttp = 'none'\nthrift = 'none'\nbatch = 'none'\nsqlite = 'ids.db?mode=rwc'\n\
-                max-batch = 10\n[names.browser]\npreset = 'javascript-safe'\nsqlite = 'ids.db?mode=rwc'\n\
-                worker = 'lease'\norder = 'per-thread'\n";
-    let run = check(text);
-    assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));
+    // A name has the URL and the options above the tables, but for its own; one with a URL has that alone.
+    let text = format!(
+        "redis = 0\nhttp = 'none'\nthrift = 'none'\nbatch = 'none'\nurl = 'sqlite:{}?mode=rwc&layout=uid'\n\
+         max-batch = 10\nmax-lag = '2s'\n[names.browser]\nlayout = 'javascript-safe'\nworker = 'lease'\n\
+         order = 'per-thread'\n[names.own]\nurl = 'worker:7'\n",
+        home.folder.path().join("ids.db").display()
+    );
+    let run = check(&text);
+    assert_eq!(run.status, Some(0), "{run:?}");
+    assert!(run.stderr.ends_with("the settings are right\n"), "{run:?}");
     let server = Server::start(&mut home.command("serve --config serve.toml"));
     assert!(server.said.contains("\nbrowser: layout 31/10/12 in s since"), "{}", server.said);
+    assert!(server.said.contains(" from a lease of "), "{}", server.said);
+    assert!(server.said.contains("\nown: layout 28/22/13 in s since"), "{}", server.said);
+    assert!(server.said.contains("worker id 7 from the URL"), "{}", server.said);
     assert!(home.folder.path().join("ids.db").exists());
     let browser: Vec<u64> = ids(&server.ask("INCR browser", 100)).collect();
     assert!(browser.len() == 100 && browser.iter().all(|id| id >> 53 == 0), "{browser:?}");
@@ -360,7 +387,7 @@ fn a_file_of_settings() {
     drop(server);
     // A flag counts more than a variable, and that more than the file; a flag's store replaces the file's.
     let mut command =
-        home.command("serve --config serve.toml --sqlite others.db?mode=rwc --max-batch 12");
+        home.command("serve --config serve.toml -u sqlite:others.db?mode=rwc --max-batch 12");
     let server = Server::start(command.env("UIDRING_SERVE_MAX_BATCH", "11"));
     assert!(server.ask("UID.NEXT COUNT 13", 1)[0].contains("from 1 to 12"));
     assert!(home.folder.path().join("others.db").exists());
@@ -369,6 +396,76 @@ fn a_file_of_settings() {
         home.command("serve --config serve.toml").env("UIDRING_SERVE_MAX_BATCH", "11"),
     );
     assert!(server.ask("UID.NEXT COUNT 12", 1)[0].contains("from 1 to 11"));
+}
+
+/// A name has the URL and the options above the tables, and its own over them; one with a URL has that alone.
+#[test]
+fn a_name_of_the_file_starts_from_what_stands_above_it() {
+    let home = Home::new();
+    let text = format!(
+        "url = 'sqlite:{}?mode=rwc&layout=30/20/13/s/2025-01-01'\nmax-lag = '2s'\nmax-borrow = '20m'\n\
+         [names.heir]\n[names.other]\nlayout = '29/21/13'\nmax-lag = 3\n[names.own]\nurl = 'worker:7'\n",
+        home.folder.path().join("ids.db").display()
+    );
+    fs::write(home.folder.path().join("serve.toml"), text).expect("written");
+    let words = format!("{REDIS} --config serve.toml");
+    let said = |flags: &str, variable: Option<&str>| {
+        let mut command = home.command(&format!("{words} {flags}"));
+        Server::start(command.envs(variable.map(|url| ("UIDRING_URL", url)))).said.clone()
+    };
+    let is_from = |said: &str, name: &str, layout: &str, file: &str| {
+        let begin = format!("{name}: layout {layout} in s since 202");
+        let line = said.lines().find(|line| line.starts_with(&begin));
+        assert!(line.is_some_and(|line| line.ends_with(file)), "{name}, {layout}, {file}: {said}");
+    };
+    let above = said("", None);
+    for (name, layout) in [("uid", "30/20/13"), ("heir", "30/20/13"), ("other", "29/21/13")] {
+        is_from(&above, name, layout, "ids.db");
+    }
+    is_from(&above, "own", "28/22/13", "worker id 7 from the URL");
+    // Another URL has no options of the file's URL.
+    for (flags, variable, file) in [
+        ("-u sqlite:flag.db?mode=rwc", Some("nonsense"), "flag.db"),
+        ("", Some("sqlite:?mode=rwc"), "workers.db"),
+    ] {
+        let said = said(flags, variable);
+        for (name, layout) in [("uid", "28/22/13"), ("heir", "28/22/13"), ("other", "29/21/13")] {
+            is_from(&said, name, layout, file);
+        }
+        is_from(&said, "own", "28/22/13", "worker id 7 from the URL");
+    }
+    // A flag counts more than the file's key, but not more than that of a name.
+    fs::write(
+        home.folder.path().join("serve.toml"),
+        "layout = '30/20/13'\n[names.other]\nlayout = '29/21/13'\n",
+    )
+    .expect("written");
+    let flag = said("--layout 31/19/13", None);
+    is_from(&flag, "uid", "31/19/13", "workers.db");
+    is_from(&flag, "other", "29/21/13", "workers.db");
+}
+
+/// Requests wait for as long as --wait says.
+#[test]
+fn takes_of_a_server_have_no_policy_of_their_own() {
+    let home = Home::new();
+    let file = home.folder.path().join("serve.toml");
+    let refused = |words: &str, begin: &str| {
+        let run = home.run(&format!("serve --check {words}"));
+        assert_eq!(run.status, Some(2), "{run:?}");
+        let text = format!("error: {begin}`take` is not for a server: --wait says");
+        assert!(run.stderr.starts_with(&text), "{run:?}");
+    };
+    refused("-u sqlite:?take=fail", "");
+    for (text, begin) in [
+        ("take = 'fail'\n", ""),
+        ("url = 'worker:7?take=500ms'\n", ""),
+        ("[names.a]\ntake = 'fail'\n", "names.a: "),
+        ("[names.a]\nurl = 'worker:7?take=wait'\n", "names.a: "),
+    ] {
+        fs::write(&file, text).expect("written");
+        refused("--config serve.toml", begin);
+    }
 }
 
 #[test]
@@ -424,7 +521,7 @@ os.execv(sys.argv[2], sys.argv[2:])
     notices.set_read_timeout(Some(LIMIT)).expect("set");
     let start = |name: &str, host: &str, flag: &str| {
         let words =
-            format!("serve --http none --thrift none --batch none --sqlite w.db?mode=rwc {flag}");
+            format!("serve --http none --thrift none --batch none -u sqlite:w.db?mode=rwc {flag}");
         let program = home.command(&words);
         let mut command = Command::new("python3");
         command.args(["-c", SCRIPT, name]).arg(program.get_program()).args(program.get_args());
@@ -468,15 +565,15 @@ os.execv(sys.argv[2], sys.argv[2:])
 #[test]
 fn a_server_that_has_lost_all_leases_ends() {
     let home = Home::new();
-    let words = format!("{REDIS} --worker lease --lease 15s --sqlite leases.db?mode=rwc");
+    let words = format!("{REDIS} --worker lease -u sqlite:leases.db?mode=rwc&lease=15s");
     let [server, other] = [(); 2].map(|()| Server::start(&mut home.command(&words)));
-    assert_eq!(home.run("worker fence 1 --sqlite leases.db").status, Some(0));
+    assert_eq!(home.run("worker fence 1 -u sqlite:leases.db").status, Some(0));
     let (status, said) = server.end();
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("error: every name has lost the lease of its worker id"), "{said}");
-    assert_eq!(home.run("segment create orders --step 9 --sqlite leases.db").status, Some(0));
+    assert_eq!(home.run("segment create orders --step 9 -u sqlite:leases.db").status, Some(0));
     assert_eq!(ids(&other.ask("INCR orders", 1)).count(), 1, "the server knows the tag");
-    assert_eq!(home.run("worker fence 2 --sqlite leases.db").status, Some(0));
+    assert_eq!(home.run("worker fence 2 -u sqlite:leases.db").status, Some(0));
     let begin = Instant::now();
     while !other.ask("INCR uid", 1)[0].ends_with("restart the server, which gets another one") {
         assert!(begin.elapsed() < LIMIT);
@@ -487,10 +584,10 @@ fn a_server_that_has_lost_all_leases_ends() {
 }
 
 /// All that is answered while servers are killed, one after another and beside each other.
-fn torture(worker: &str, starts: usize) {
+fn torture(options: &str, starts: usize) {
     let home = Home::new();
-    let words = format!("{REDIS} --sqlite workers.db {worker}");
-    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
+    let words = format!("{REDIS} -u sqlite:workers.db?mode=rw{options}");
+    assert_eq!(home.run("worker init --leases -u sqlite:workers.db").status, Some(0));
     let mut seen = HashSet::new();
     let mut beside = Server::start(&mut home.command(&words));
     for number in 0..starts {
@@ -540,8 +637,8 @@ fn torture(worker: &str, starts: usize) {
 #[test]
 fn signals_that_end_programs_drain_the_server() {
     let home = Home::new();
-    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
-    let words = format!("{REDIS} --sqlite workers.db --worker lease --lease 1h");
+    assert_eq!(home.run("worker init --leases -u sqlite:workers.db").status, Some(0));
+    let words = format!("{REDIS} -u sqlite:workers.db?lease=1h --worker lease");
     let mut workers = HashSet::new();
     for signal in [2, 3, 10, 12, 14, 15, 24, 26, 27] {
         let server = Server::start(&mut home.command(&words));
@@ -564,8 +661,8 @@ fn signals_that_end_programs_drain_the_server() {
 fn a_client_that_takes_all() {
     let home = Home::new();
     for (worker, limit) in [("", 3_600), ("--worker lease", 600)] {
-        let words = format!("{REDIS} --sqlite {limit}.db --wait 50ms --layout 31/22/2 {worker}");
-        home.run(&format!("worker init --leases --sqlite {limit}.db"));
+        let words = format!("{REDIS} -u sqlite:{limit}.db --wait 50ms --layout 31/22/2 {worker}");
+        home.run(&format!("worker init --leases -u sqlite:{limit}.db"));
         let server = Server::start(&mut home.command(&words));
         let mut client = server.client().expect("it listens");
         let begin = Instant::now();
@@ -602,17 +699,17 @@ fn nothing_comes_twice_however_servers_end() {
 
 #[test]
 fn nothing_comes_twice_with_leases_however_servers_end() {
-    torture("--worker lease --lease 5s --lease-wait 60s", starts());
+    torture("&worker=lease&lease=5s&lease-wait=60s", starts());
 }
 
 /// A server that stands still while its lease runs out issues nothing that the next holder may issue.
 #[test]
 fn a_server_that_stands_still() {
     let home = Home::new();
-    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
+    assert_eq!(home.run("worker init --leases -u sqlite:workers.db").status, Some(0));
     // One worker id for both.
     let words = format!(
-        "{REDIS} --sqlite workers.db --worker lease --lease 1s --lease-wait 60s --layout 41/1/12 --tick ms"
+        "{REDIS} -u sqlite:workers.db?lease=1s&lease-wait=60s --worker lease --layout 31/1/20"
     );
     let first = Server::start(&mut home.command(&words));
     let mut client = first.client().expect("it listens");
@@ -643,8 +740,8 @@ fn a_server_that_stands_still() {
 #[test]
 fn a_lease_is_given_back() {
     let home = Home::new();
-    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
-    let words = format!("{REDIS} --sqlite workers.db --worker lease --lease 1h");
+    assert_eq!(home.run("worker init --leases -u sqlite:workers.db").status, Some(0));
+    let words = format!("{REDIS} -u sqlite:workers.db?lease=1h --worker lease");
     let mut workers = HashSet::new();
     for _ in 0..3 {
         let server = Server::start(&mut home.command(&words));
@@ -697,7 +794,8 @@ fn deployments_of_the_docs() {
         let (_, liveness) = manifest.split_once("livenessProbe:").expect("it has one");
         assert_eq!(liveness.lines().nth(2).map(str::trim), Some("path: /healthz"), "{name}");
         let words = one("args: ").join(" ").replace("/run/secrets/uidring/mysql-url", "url");
-        assert!(words.contains(&format!("--worker {source}")), "{words}");
+        let chosen = [format!("--worker {source}"), format!("worker={source}")];
+        assert!(chosen.iter().any(|choice| words.contains(choice)), "{words}");
         let mut command = home.command(&format!("{words} --check"));
         let run = Run::of(command.env("UIDRING_ORDINAL", "3"));
         assert_eq!(run.status, Some(0), "{name}: {run:?}");

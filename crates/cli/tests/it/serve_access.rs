@@ -219,8 +219,8 @@ fn files_of_settings_are_small() {
         "serve --check --password-file huge",
         "serve --check --tls-cert /dev/zero --tls-key key.pem",
         "serve --check --tls-cert cert.pem --tls-key huge",
-        "serve --check --mysql-url-file /dev/zero",
-        "serve --check --postgres-url-file huge",
+        "serve --check --url-file /dev/zero",
+        "serve --check --url-file huge",
     ] {
         let huge = fs::File::create(home.folder.path().join("huge")).expect("made");
         huge.set_len(1 << 40).expect("a hole");

@@ -30,10 +30,10 @@ fn a_database_that_stands_still() {
     }
     fs::write(
         home.folder.path().join("serve.toml"),
-        "[names.leased]\nworker = 'lease'\nlease = '2s'\n",
+        "deadline = '1s'\n[names.leased]\nworker = 'lease'\nlease = '2s'\n",
     )
     .expect("written");
-    let words = format!("{REDIS} --config serve.toml --mysql-deadline 1s");
+    let words = format!("{REDIS} --config serve.toml");
     let server = Server::start(&mut command(&home, &words, &database.url()));
     let mut client = server.client().expect("it listens");
     let mut take = |name: &str| ask(&mut client, &format!("INCR {name}"), 100);
@@ -83,10 +83,10 @@ fn a_database_that_stands_still() {
 /// A clock that is set back and forth by hours while ids are taken, and between starts.
 #[test]
 fn a_clock_that_is_set() {
-    for worker in ["", "--worker lease --lease 5s"] {
+    for worker in ["", "?worker=lease&lease=5s"] {
         let elsewhen = Elsewhen::new(0);
-        assert_eq!(elsewhen.run("worker init --leases --sqlite workers.db").status, Some(0));
-        let words = format!("{REDIS} --sqlite workers.db {worker} --max-borrow 24h");
+        assert_eq!(elsewhen.run("worker init --leases -u sqlite:workers.db").status, Some(0));
+        let words = format!("{REDIS} -u sqlite:workers.db{worker} --max-borrow 24h");
         let mut all = Vec::new();
         for offset in [0, 3_600, -7_200, 300] {
             elsewhen.set(offset);
@@ -113,12 +113,12 @@ fn a_clock_that_is_set() {
 fn a_disk_that_is_full() {
     let home = Home::new();
     for words in [
-        "worker init --leases --sqlite workers.db",
-        "segment create orders --step 20 --sqlite workers.db",
+        "worker init --leases -u sqlite:workers.db",
+        "segment create orders --step 20 -u sqlite:workers.db",
     ] {
         assert_eq!(home.run(words).status, Some(0));
     }
-    let words = format!("{REDIS} --sqlite workers.db --worker lease --lease 2s");
+    let words = format!("{REDIS} -u sqlite:workers.db?lease=2s --worker lease");
     let server = Server::start(&mut home.under_sh(&format!("trap '' XFSZ; exec \"$1\" {words}")));
     let mut uids: Vec<u64> = ids(&server.ask("INCR uid", 1_000)).collect();
     let mut orders: Vec<u64> = ids(&server.ask("INCR orders", 50)).collect();

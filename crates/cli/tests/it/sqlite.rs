@@ -30,7 +30,7 @@ fn the_default_file_in_a_container_is_warned_of_or_refused() {
         }
         assert_eq!(warning.lines().count(), 1, "once: {warning}");
         assert_eq!(run("0", words), "");
-        let named = run("1", &format!("{words} --sqlite named.db?mode=rwc"));
+        let named = run("1", &format!("{words} -u sqlite:named.db?mode=rwc"));
         assert!(named.contains("WARN named.db is on the root of a container"), "{named}");
         // Nothing is handed out.
         assert_eq!(run("1", "worker list").lines().count() + run("1", "plan").lines().count(), 0);
@@ -53,13 +53,13 @@ fn the_default_file_in_a_container_is_warned_of_or_refused() {
 #[test]
 fn a_file_that_is_damaged_or_of_a_later_version_is_an_error() {
     let home = Home::new();
-    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db?mode=rwc"), "1\n");
     let path = home.folder.path().join("a.db");
     let sound = fs::read(&path).expect("reads");
 
     fs::write(&path, &sound[..sound.len() / 2]).expect("writes");
     for words in ["worker assign", "worker list", "worker prune", "generate -n 1"] {
-        let run = home.run(&format!("{words} --sqlite a.db"));
+        let run = home.run(&format!("{words} -u sqlite:a.db"));
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
         assert!(
             run.stderr.contains("it is damaged: ") && run.stderr.contains("older copy"),
@@ -71,7 +71,7 @@ fn a_file_that_is_damaged_or_of_a_later_version_is_an_error() {
     let connection = rusqlite::Connection::open(&path).expect("opens");
     connection.execute("UPDATE UIDRING_FILE SET VERSION = 7", []).expect("updates");
     drop(connection);
-    let run = home.run("worker assign --sqlite a.db");
+    let run = home.run("worker assign -u sqlite:a.db");
     assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
     assert!(run.stderr.contains("version 7") && run.stderr.contains("version 1"), "{run:?}");
 }
@@ -80,12 +80,12 @@ fn a_file_that_is_damaged_or_of_a_later_version_is_an_error() {
 fn a_file_with_two_hard_links_is_refused_by_either_name() {
     let home = Home::new();
     let path = |name: &str| home.folder.path().join(name);
-    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db?mode=rwc"), "1\n");
     fs::create_dir(path("d")).expect("made");
     fs::hard_link(path("a.db"), path("d/a.db")).expect("linked");
     for words in ["worker assign", "worker list", "generate --worker lease", "segment list"] {
         for name in ["a.db", "d/a.db"] {
-            let run = home.run(&format!("{words} --sqlite {name}"));
+            let run = home.run(&format!("{words} -u sqlite:{name}"));
             assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
             assert!(run.stderr.contains("2 names (hard links)"), "{run:?}");
             assert!(run.stderr.contains("remove the others"), "{run:?}");
@@ -93,7 +93,7 @@ fn a_file_with_two_hard_links_is_refused_by_either_name() {
     }
     assert!(!path("d/a.db-commits").exists());
     fs::remove_file(path("d/a.db")).expect("removed");
-    assert_eq!(home.stdout("worker assign --sqlite a.db"), "2\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db"), "2\n");
 }
 
 /// A process that was killed while it created the file leaves one.
@@ -101,10 +101,10 @@ fn a_file_with_two_hard_links_is_refused_by_either_name() {
 fn a_temporary_name_is_no_second_name() {
     let home = Home::new();
     let path = |name: &str| home.folder.path().join(name);
-    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db?mode=rwc"), "1\n");
     fs::hard_link(path("a.db"), path(".a.db.77-0123abcd.new")).expect("linked");
     fs::write(path(".a.db.78-0123abcd.new"), "not the same file").expect("written");
-    assert_eq!(home.stdout("worker assign --sqlite a.db"), "2\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db"), "2\n");
     assert!(!path(".a.db.77-0123abcd.new").exists());
     assert!(path(".a.db.78-0123abcd.new").exists());
 }
@@ -132,13 +132,13 @@ fn with_own_mounts(home: &Home, script: &str) -> Option<Run> {
 #[test]
 fn a_file_that_is_a_mount_point_is_refused() {
     let home = Home::new();
-    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db?mode=rwc"), "1\n");
     fs::create_dir(home.folder.path().join("d")).expect("made");
     fs::write(home.folder.path().join("d/b.db"), "").expect("made");
     let mounts = "mount --bind a.db d/b.db && mount --bind . d/c";
     fs::create_dir(home.folder.path().join("d/c")).expect("made");
     let script = format!(
-        r#"{mounts} && {{ "$1" worker assign --sqlite d/b.db; "$1" worker assign --sqlite d/c/a.db; }}"#
+        r#"{mounts} && {{ "$1" worker assign -u sqlite:d/b.db; "$1" worker assign -u sqlite:d/c/a.db; }}"#
     );
     let Some(run) = with_own_mounts(&home, &script) else { return };
     assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
@@ -146,7 +146,7 @@ fn a_file_that_is_a_mount_point_is_refused() {
     // In a mounted folder the log is beside it.
     assert_eq!((run.status, &*run.stdout), (Some(0), "2\n"), "{run:?}");
     // As in a root of its own, where nothing lists mounts.
-    let script = r#"mount --bind a.db d/b.db && mount -t tmpfs none /proc && "$1" worker assign --sqlite d/b.db"#;
+    let script = r#"mount --bind a.db d/b.db && mount -t tmpfs none /proc && "$1" worker assign -u sqlite:d/b.db"#;
     let Some(run) = with_own_mounts(&home, script) else { return };
     assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
 }
@@ -158,15 +158,15 @@ fn a_file_of_another_mount_namespace_is_refused() {
     let home = Home::new();
     let folder = home.folder.path().join("d");
     fs::create_dir(&folder).expect("made");
-    assert_eq!(home.stdout("worker assign --sqlite d/a.db?mode=rwc"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:d/a.db?mode=rwc"), "1\n");
     // The child sees another file by the same path.
     let script = r#"mkfifo f && { unshare --mount sh -c 'mount -t tmpfs none d && "$1" worker assign \
-        --sqlite d/a.db?mode=rwc >f && exec sleep 100' sh "$1" & } && read id <f && test "$id" = 1 &&
-        { "$1" worker assign --sqlite "/proc/$!/root$PWD/d/a.db"; code=$?; kill $!; exit $code; }"#;
+        -u sqlite:d/a.db?mode=rwc >f && exec sleep 100' sh "$1" & } && read id <f && test "$id" = 1 &&
+        { "$1" worker assign -u "sqlite:/proc/$!/root$PWD/d/a.db"; code=$?; kill $!; exit $code; }"#;
     let Some(run) = with_own_mounts(&home, script) else { return };
     assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
     assert!(run.stderr.contains("SQLite has opened another file"), "{run:?}");
-    assert_eq!(home.stdout("worker assign --sqlite d/a.db"), "2\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:d/a.db"), "2\n");
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
     for words in
         ["generate", "generate --worker lease", "worker assign", "worker list", "segment list"]
     {
-        let run = home.run(&format!("{words} --sqlite new/a.db"));
+        let run = home.run(&format!("{words} -u sqlite:new/a.db"));
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
         let command = match words.starts_with("segment") {
-            true => "`uidring segment create TAG --step S --sqlite new/a.db`",
-            false => "`uidring worker init --sqlite new/a.db`",
+            true => "`uidring segment create TAG --step S -u sqlite:new/a.db`",
+            false => "`uidring worker init -u sqlite:new/a.db`",
         };
         for part in ["new/a.db", "no such file", command, "?mode=rwc"] {
             assert!(run.stderr.contains(part), "{part}: {run:?}");
@@ -203,7 +203,7 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
         assert!(!exists("new"), "{words}");
     }
     // Nor is a folder, whose name may be mistyped.
-    for words in ["worker init --sqlite new/a.db", "worker assign --sqlite new/a.db?mode=rwc"] {
+    for words in ["worker init -u sqlite:new/a.db", "worker assign -u sqlite:new/a.db?mode=rwc"] {
         let run = home.run(words);
         assert_eq!(run.status, Some(1), "{run:?}");
         assert!(run.stderr.contains("could not be created: there is no folder "), "{run:?}");
@@ -211,23 +211,23 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
     }
     fs::create_dir(home.folder.path().join("new")).expect("made");
     for verb in ["created", "found"] {
-        let said = home.run("worker init --sqlite new/a.db").stderr;
+        let said = home.run("worker init -u sqlite:new/a.db").stderr;
         assert_eq!(said, format!("{verb} the table WORKER_NODE in new/a.db\n"));
     }
-    assert_eq!(home.stdout("worker assign --sqlite new/a.db"), "1\n");
-    assert_eq!(home.run("segment create a --step 5 --sqlite b.db").status, Some(0));
-    assert_eq!(home.stdout("generate --generator segment --tag a --sqlite b.db"), "1\n");
-    assert_eq!(home.stdout("worker assign --sqlite c.db?mode=rwc"), "1\n");
-    assert_eq!(home.stdout("worker assign --sqlite c.db?mode=rw"), "2\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:new/a.db"), "1\n");
+    assert_eq!(home.run("segment create a --step 5 -u sqlite:b.db").status, Some(0));
+    assert_eq!(home.stdout("generate --generator segment --tag a -u sqlite:b.db"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:c.db?mode=rwc"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:c.db?mode=rw"), "2\n");
     assert_eq!(home.stdout("worker assign"), "1\n", "the default file");
 
     // One that has a question mark itself.
-    assert_eq!(home.run("worker init --sqlite d?.db?").status, Some(0));
+    assert_eq!(home.run("worker init -u sqlite:d%3F.db").status, Some(0));
     assert!(exists("d?.db"));
     for (parameters, part) in
         [("mode=rwcc", "write rw or rwc"), ("b.db", "no parameter"), ("mode=rw&mode=rwc", "twice")]
     {
-        let run = home.run(&format!("worker assign --sqlite c.db?{parameters}"));
+        let run = home.run(&format!("worker assign -u sqlite:c.db?{parameters}"));
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{run:?}");
         assert!(run.stderr.contains(part), "{run:?}");
     }
@@ -280,7 +280,7 @@ fn what_is_no_file_is_named_and_nothing_is_made_beside_it() {
         ("/dev/null", "that is a device"),
     ] {
         for words in USES {
-            let run = home.run(&format!("{words} --sqlite {name}"));
+            let run = home.run(&format!("{words} -u sqlite:{name}"));
             assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
             assert_eq!(run.stderr.matches(part).count(), 1, "{part}: {run:?}");
         }
@@ -302,7 +302,7 @@ fn the_database_of_another_program_is_used_only_where_it_is_meant() {
         connection.and_then(|connection| connection.execute_batch(prepare)).expect("made");
         let before = contents(&home);
         for words in USES {
-            let run = home.run(&format!("{words} --sqlite a.db"));
+            let run = home.run(&format!("{words} -u sqlite:a.db"));
             assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
             let is_foreign = run.stderr.contains("another program's database");
             assert!(is_foreign || run.stderr.contains("no table UIDRING_FILE"), "{run:?}");
@@ -312,8 +312,8 @@ fn the_database_of_another_program_is_used_only_where_it_is_meant() {
         if prepare.contains("worker_node") {
             continue;
         }
-        assert_eq!(home.stdout("worker assign --sqlite a.db?foreign=true"), "1\n");
-        assert_eq!(home.stdout("worker assign --sqlite a.db"), "2\n", "it is ours, too");
+        assert_eq!(home.stdout("worker assign -u sqlite:a.db?foreign=true"), "1\n");
+        assert_eq!(home.stdout("worker assign -u sqlite:a.db"), "2\n", "it is ours, too");
     }
 }
 
@@ -332,11 +332,11 @@ fn the_log_that_a_crash_has_left_of_another_program_stays() {
     let before = read();
     assert!(before[1].as_ref().is_some_and(|log| !log.is_empty()));
     for words in USES {
-        let run = home.run(&format!("{words} --sqlite a.db"));
+        let run = home.run(&format!("{words} -u sqlite:a.db"));
         assert!(run.stderr.contains("another program's database"), "{run:?}");
         assert_eq!(read(), before, "{words}");
     }
-    assert_eq!(home.stdout("worker assign --sqlite a.db?foreign=true"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db?foreign=true"), "1\n");
 }
 
 /// An empty database, which has no tables yet, is not another's.
@@ -346,7 +346,7 @@ fn a_database_without_tables_may_become_ours() {
     let connection = rusqlite::Connection::open(home.folder.path().join("a.db")).expect("opens");
     connection.execute_batch("CREATE TABLE t (id); DROP TABLE t").expect("made");
     drop(connection);
-    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    assert_eq!(home.stdout("worker assign -u sqlite:a.db"), "1\n");
 }
 
 /// On a small disk of its own.
@@ -356,10 +356,10 @@ fn a_full_disk_is_named_and_keeps_nothing() {
     let home = Home::new();
     let script = r#"mount -t tmpfs -o size=256k none . && cd "$PWD" || exit
         dd if=/dev/zero of=fill bs=1k count=999 2>/dev/null
-        "$1" worker init --sqlite a.db; echo "status $?"; ls -A
-        truncate -s 100k fill; "$1" worker init -q --sqlite a.db; echo "status $?"
+        "$1" worker init -u sqlite:a.db; echo "status $?"; ls -A
+        truncate -s 100k fill; "$1" worker init -q -u sqlite:a.db; echo "status $?"
         dd if=/dev/zero of=fill bs=1k count=999 2>/dev/null
-        "$1" worker assign --sqlite a.db; echo "status $?""#;
+        "$1" worker assign -u sqlite:a.db; echo "status $?""#;
     let Some(run) = with_own_mounts(&home, script) else { return };
     let lines: Vec<_> = run.stdout.lines().collect();
     assert_eq!(lines, ["status 1", "fill", "status 0", "status 1"], "{run:?}");
@@ -374,7 +374,7 @@ fn a_disk_that_becomes_full_has_a_whole_file_or_none() {
     let home = Home::new();
     let script = r#"mkdir disk; for size in $(seq 64 4 112); do
         mount -t tmpfs -o size=${size}k none disk || exit
-        "$1" worker init -q --sqlite disk/a.db; echo $? $(ls -A disk)
+        "$1" worker init -q -u sqlite:disk/a.db; echo $? $(ls -A disk)
         umount disk; done"#;
     let Some(run) = with_own_mounts(&home, script) else { return };
     let lines: Vec<_> = run.stdout.lines().collect();

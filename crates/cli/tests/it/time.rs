@@ -30,7 +30,9 @@ fn greatest_lead(words: &str, count: usize) -> std::time::Duration {
 #[test]
 fn who_may_borrow_nothing_waits_for_the_clock() {
     let words = "generate --layout 28/22/13";
-    assert!(greatest_lead(&format!("{words} --max-borrow 0 --max-lag 0.5"), 20_000).is_zero());
+    assert!(
+        greatest_lead(&format!("{words} --max-borrow 0 -u sqlite:?max-lag=0.5"), 20_000).is_zero()
+    );
     let bounded = greatest_lead(&format!("{words} --max-borrow 1.5"), 40_000);
     assert!(!bounded.is_zero() && bounded.as_millis() <= 1_500, "{bounded:?}");
     assert!(greatest_lead(words, 1_000_000).as_secs() > 3, "without a bound it borrows");
@@ -40,7 +42,7 @@ fn who_may_borrow_nothing_waits_for_the_clock() {
 #[test]
 fn a_wait_that_is_foreseen_is_announced_with_what_helps_against_it() {
     let home = Home::new();
-    let words = "generate -n 500000 --worker lease --sqlite leases.db?mode=rwc";
+    let words = "generate -n 500000 --worker lease -u sqlite:leases.db?mode=rwc";
     let mut waiting = home.command(&format!("{words} --max-borrow 10 --output waits"));
     let mut child = waiting.spawn().expect("starts");
     let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
@@ -61,7 +63,7 @@ fn a_wait_that_is_foreseen_is_announced_with_what_helps_against_it() {
     let run = home.run(&format!("{words} --max-borrow 3m"));
     assert!(run.status == Some(0) && !run.stderr.contains("take about"), "{}", run.stderr);
     let layout =
-        home.run("generate -n 500000 --sqlite other.db?mode=rwc --max-borrow 0 --layout 31/10/22");
+        home.run("generate -n 500000 -u sqlite:other.db?mode=rwc --max-borrow 0 --layout 31/10/22");
     assert_eq!((layout.status, &*layout.stderr), (Some(0), ""));
 }
 
@@ -78,7 +80,9 @@ fn the_time_that_is_left_is_shown_on_a_terminal() {
 #[test]
 fn bounds_are_seconds_of_a_generator_that_has_a_ring() {
     let home = Home::new();
-    for words in ["--max-borrow 0 --max-lag 0", "--max-lag 1e3", "--max-borrow 0.001"] {
+    for words in
+        ["--max-borrow 0 -u sqlite:?max-lag=0", "-u sqlite:?max-lag=1e3", "--max-borrow 0.001"]
+    {
         let run = home.run(&format!("generate -n 3 {words}"));
         assert_eq!((run.status, run.stdout.lines().count()), (Some(0), 3), "{words}: {run:?}");
     }
@@ -86,11 +90,11 @@ fn bounds_are_seconds_of_a_generator_that_has_a_ring() {
         "--max-borrow -1",
         "--max-borrow x",
         "--max-borrow nan",
-        "--max-lag inf",
-        "--max-lag none",
-        "--max-lag 1e30",
+        "-u sqlite:?max-lag=inf",
+        "-u sqlite:?max-lag=none",
+        "-u sqlite:?max-lag=1e30",
         "--generator clock --max-borrow 1",
-        "--generator clock --max-lag 1",
+        "--generator clock -u sqlite:?max-lag=1",
     ] {
         let run = home.run(&format!("generate {words}"));
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
@@ -107,7 +111,7 @@ fn a_plan_does_the_sums_of_the_table_of_borrowing() {
         ("29/21/13", 8_192, 121.1, 51.0),
         ("31/10/12", 4_096, 243.1, 102.0),
         ("31/10/22", 4_194_304, 0.0, 0.0),
-        ("41/10/12 --tick ms", 4_096_000, 0.0, 0.0),
+        ("41/10/12/ms/2026-01-01", 4_096_000, 0.0, 0.0),
     ] {
         let text = home.stdout(&format!("plan --json --rate 1000000 --layout {layout}"));
         let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON");

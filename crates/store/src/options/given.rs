@@ -14,8 +14,8 @@ use crate::values::{number, time};
 /// secret.
 #[derive(Default)]
 pub struct Given {
-    /// By the names of their rows: the values, and the names by which they were set.
-    values: BTreeMap<&'static str, (String, &'static str)>,
+    /// By the names of their rows: the values, and how errors call them.
+    values: BTreeMap<&'static str, (String, String)>,
     harmless: Vec<&'static str>,
 }
 
@@ -33,12 +33,13 @@ impl Given {
     ) -> Result<Self, String> {
         let mut given = Self::default();
         for (name, value) in parameters {
-            given.add(owners, others, name, value)?;
+            given.add(owners, others, name, value, None)?;
         }
         Ok(given)
     }
 
-    /// Adds an option of these owners.
+    /// Adds an option of these owners. Errors call it `called`, such as `--layout`; by default by its name. An option may
+    /// be set in several places, to the same value.
     ///
     /// # Errors
     ///
@@ -49,35 +50,54 @@ impl Given {
         others: &[&'static Owner],
         name: &str,
         value: &str,
+        called: Option<&str>,
     ) -> Result<(), String> {
         let mut rows = owners.iter().chain(others).flat_map(|owner| owner.rows);
         let by_name = rows.find_map(|row| Some((*row, row.named(name)?)));
-        let Some((row, alias)) = by_name else { return self.add_foreign(owners, name) };
+        let Some((row, alias)) = by_name else { return self.add_foreign(owners, name, called) };
         let value = match alias {
             Some(alias) => (alias.read)(value).map_err(String::from),
             None => Ok(value.to_owned()),
         };
         let value = value.and_then(|value| row.check(&value).map(|()| value));
-        let value = value.map_err(|problem| format!("the value of `{name}`: {problem}"))?;
         let name = alias.map_or(row.name, |alias| alias.name);
-        match self.values.insert(row.name, (value, name)) {
-            None => Ok(()),
-            Some((_, before)) if before == name => Err(format!("`{name}` is given twice")),
+        let by = called.map_or_else(|| format!("`{name}`"), String::from);
+        let value = value.map_err(|problem| format!("the value of {by}: {problem}"))?;
+        match self.values.get(row.name) {
+            Some((_, before)) if *before == by => Err(format!("{by} is given twice")),
+            Some((before, _)) if called.is_some() && *before == value => Ok(()),
             Some((_, before)) => {
-                Err(format!("`{before}` and `{name}` set the same option; leave one of them out"))
+                Err(format!("{before} and {by} set the same option; leave one of them out"))
+            }
+            None => {
+                self.values.insert(row.name, (value, by));
+                Ok(())
             }
         }
     }
 
+    /// Forgets an option of these owners, so that it may be set anew.
+    pub fn remove(&mut self, owners: &[&'static Owner], name: &str) {
+        let mut rows = owners.iter().flat_map(|owner| owner.rows);
+        if let Some(row) = rows.find(|row| row.named(name).is_some()) {
+            self.values.remove(row.name);
+        }
+    }
+
     /// Adds a parameter that is no option.
-    fn add_foreign(&mut self, owners: &[&'static Owner], name: &str) -> Result<(), String> {
+    fn add_foreign(
+        &mut self,
+        owners: &[&'static Owner],
+        name: &str,
+        called: Option<&str>,
+    ) -> Result<(), String> {
         let mut refused = owners.iter().flat_map(|owner| owner.refused);
         if let Some((name, advice)) = refused.find(|(refused, _)| *refused == name) {
             return Err(format!("`{name}` is refused: {advice}"));
         }
         let mut harmless = owners.iter().flat_map(|owner| owner.harmless);
         let harmless = harmless.find(|harmless| **harmless == name);
-        self.harmless.push(harmless.ok_or_else(|| unknown(owners, name))?);
+        self.harmless.push(harmless.ok_or_else(|| unknown(owners, name, called))?);
         Ok(())
     }
 
@@ -90,7 +110,7 @@ impl Given {
         let takes = |owner: &Owner, name| owner.rows.iter().any(|row| row.name == name);
         let is_other = |name| !takes(chosen, name) && owners.iter().any(|owner| takes(owner, name));
         match self.values.iter().find(|(name, _)| is_other(**name)) {
-            Some((_, (_, given))) => Err(format!("`{given}` is not for {}", chosen.name)),
+            Some((_, (_, by))) => Err(format!("{by} is not for {}", chosen.name)),
             None => Ok(()),
         }
     }
@@ -100,9 +120,14 @@ impl Given {
         &self.harmless
     }
 
+    /// Returns the value of the option of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|(value, _)| value.as_str())
+    }
+
     /// Returns the value of an option.
     pub fn text(&self, row: &Row) -> Option<&str> {
-        self.values.get(row.name).map(|(value, _)| value.as_str())
+        self.get(row.name)
     }
 
     /// Returns whether an option has this value.
@@ -137,7 +162,7 @@ impl Row {
 }
 
 /// Suggests the nearest name. It hides what may be part of a password.
-fn unknown(owners: &[&'static Owner], name: &str) -> String {
+fn unknown(owners: &[&'static Owner], name: &str, called: Option<&str>) -> String {
     let rows = owners.iter().flat_map(|owner| owner.rows);
     let nearest = rows.max_by(|a, b| {
         let likeness = |row: &Row| jaro_winkler(row.name, name);
@@ -145,7 +170,10 @@ fn unknown(owners: &[&'static Owner], name: &str) -> String {
     });
     let nearest =
         nearest.map_or_else(String::new, |row| format!("; the nearest is `{}`", row.name));
-    format!("{} has no parameter{}{nearest}", owners[0].name, shown(name))
+    match called {
+        Some(called) => format!("{called} is no option of {}{nearest}", owners[0].name),
+        None => format!("{} has no parameter{}{nearest}", owners[0].name, shown(name)),
+    }
 }
 
 #[cfg(test)]

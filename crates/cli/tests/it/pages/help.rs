@@ -55,12 +55,12 @@ pub fn run(examples: &[&str], zookeeper: &str) {
     for name in ["postgres-url", "pg.txt"] {
         fs::write(home.folder.path().join(name), postgres_database.url()).expect("writes");
     }
-    for flag in ["--mysql-url-file mysql-url", "--postgres-url-file postgres-url"] {
-        let leases = home.run(&format!("worker init --leases {flag}"));
+    for file in ["mysql-url", "postgres-url"] {
+        let leases = home.run(&format!("worker init --leases --url-file {file}"));
         assert_eq!(leases.status, Some(0), "{leases:?}");
     }
     let etcd = examples.iter().any(|example| example.contains(ETCD)).then(Etcd::start);
-    let etcd = etcd.as_ref().map_or_else(String::new, |server| server.endpoints());
+    let etcd = etcd.as_ref().map_or_else(String::new, |server| server.address().to_string());
     for example in examples {
         // It measures for seconds.
         let script = match example.strip_prefix("uidring bench") {
@@ -89,8 +89,9 @@ fn in_path(home: &Home, script: &str) -> Command {
 #[test]
 fn every_example_runs_as_pasted() {
     let home = Home::new();
-    let helps: Vec<String> =
+    let mut helps: Vec<String> =
         commands(&home).iter().map(|command| home.stdout(&format!("{command} --help"))).collect();
+    helps.push(home.stdout("help urls"));
     let groups: Vec<Vec<&str>> =
         helps.iter().map(|help| examples(help)).filter(|group| !group.is_empty()).collect();
     assert!(groups.len() >= 9 && groups.iter().flatten().count() >= 30, "{groups:?}");

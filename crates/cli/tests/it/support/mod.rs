@@ -11,8 +11,9 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// Variables that would give the program an identity.
+/// Variables that would give the program a store or an identity, and those that it refuses.
 const IDENTITY: &[&str] = &[
+    "UIDRING_URL",
     "UIDRING_WORKER_ID",
     "UIDRING_ORDINAL",
     "HOSTNAME",

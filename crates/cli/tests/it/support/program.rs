@@ -12,7 +12,7 @@ use crate::support::{Home, Run};
 /// A database with a table.
 pub fn database(server: &Arc<MariaDb>) -> Database {
     let database = server.database();
-    let run = Run::of(Home::new().command("worker init").env("UIDRING_MYSQL_URL", database.url()));
+    let run = Run::of(Home::new().command("worker init").env("UIDRING_URL", database.url()));
     assert_eq!(run.status, Some(0), "{run:?}");
     database
 }
@@ -20,8 +20,14 @@ pub fn database(server: &Arc<MariaDb>) -> Database {
 /// `uidring` with these arguments, on the database at this URL.
 pub fn command(home: &Home, words: &str, url: &str) -> Command {
     let mut command = home.command(words);
-    command.env("UIDRING_MYSQL_URL", url);
+    command.env("UIDRING_URL", url);
     command
+}
+
+/// The URL with these options added to its query.
+pub fn with(url: &str, options: &str) -> String {
+    let sign = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{sign}{options}")
 }
 
 /// The worker ids that have a row.

@@ -1,0 +1,69 @@
+//! The URL's scheme: a store of some engine, or a worker id.
+
+use uidring_store::StoreKind;
+use uidring_store::options::Owner;
+use uidring_store::url::Url;
+
+use crate::engines::kind_of;
+use crate::rows::{CACHED, CLOCKED, DISPOSABLE, LEASED, ORDINAL, SEGMENT};
+use crate::worker::{self, FixedWorker};
+
+/// How URLs are written, where the engine is not known.
+pub const FORM: &str =
+    "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
+
+/// Owners whose options apply only where a URL may choose the kind of worker ids, or a tag.
+const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
+
+/// Where worker ids come from.
+#[derive(Clone, Copy)]
+pub enum Source {
+    Store(&'static StoreKind),
+    Fixed(FixedWorker),
+}
+
+impl Source {
+    pub fn of(url: &str) -> Result<Self, String> {
+        if url.is_empty() {
+            return Err("it is empty".into());
+        }
+        match url.strip_prefix("worker:") {
+            Some(_) => FixedWorker::of(url).map(Self::Fixed),
+            None => kind_of(url).map(Self::Store),
+        }
+    }
+
+    pub fn split(&self, text: &str) -> Result<Url, String> {
+        match self {
+            Self::Store(kind) => kind.split(text),
+            Self::Fixed(_) => Url::split_path(text, "worker"),
+        }
+    }
+
+    pub fn form(&self) -> &'static str {
+        match self {
+            Self::Store(kind) => kind.form,
+            Self::Fixed(_) => worker::FORM,
+        }
+    }
+
+    /// Returns the owners whose options this source takes.
+    pub fn takers(&self) -> Vec<&'static Owner> {
+        let first = match self {
+            Self::Store(kind) => kind.options,
+            Self::Fixed(_) => &worker::OWNER,
+        };
+        let chosen = if self.has_kinds() { CHOSEN } else { &[] };
+        [&[first, &CACHED, &CLOCKED], chosen].concat()
+    }
+
+    /// Returns the other owners. Their options are refused, with a reason.
+    pub fn others(&self) -> &'static [&'static Owner] {
+        if self.has_kinds() { &[] } else { CHOSEN }
+    }
+
+    /// Whether the URL may choose the kind of worker ids, or a tag.
+    fn has_kinds(&self) -> bool {
+        matches!(self, Self::Store(kind) if !kind.has_own_workers)
+    }
+}

@@ -1,0 +1,72 @@
+//! Options of URLs that are flags, too.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use uidring_any::table::flags;
+use uidring_store::options::{Kind, Row};
+
+/// The options that have a flag, by name. `ALL` is false where nothing but uids from a ring is meant.
+pub struct OptionFlags<const ALL: bool>(Vec<(&'static str, String)>);
+
+impl<const ALL: bool> OptionFlags<ALL> {
+    /// The options that are given, each with its name.
+    pub fn given(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, &**value))
+    }
+
+    fn rows() -> impl Iterator<Item = &'static Row> {
+        flags().into_iter().filter(|row| ALL || !["generator", "tag"].contains(&row.name))
+    }
+}
+
+impl<const ALL: bool> Args for OptionFlags<ALL> {
+    fn augment_args(command: Command) -> Command {
+        Self::rows().fold(command, |command, row| command.arg(flag(row)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const ALL: bool> FromArgMatches for OptionFlags<ALL> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let given = |row: &'static Row| {
+            let value = matches.get_one::<String>(&id(row))?;
+            Some((row.name, value.clone()))
+        };
+        Ok(Self(Self::rows().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The flag of an option. Its short help is the first sentence.
+fn flag(row: &'static Row) -> Arg {
+    let help = match row.default {
+        "" => row.help.to_owned(),
+        default => format!("{}. Without it: {default}", row.help),
+    };
+    let short = row.help.split(". ").next().unwrap_or(row.help);
+    let flag = Arg::new(id(row)).long(row.name).help(short).long_help(help);
+    let flag = flag.allow_hyphen_values(true);
+    match row.kind {
+        Kind::Words(words) => flag
+            .value_name(row.name.to_uppercase())
+            .value_parser(PossibleValuesParser::new(words.iter().copied())),
+        Kind::Time(_) => flag.value_name("TIME").value_parser(checked(row)),
+        _ => flag.value_name(row.name.to_uppercase()).value_parser(checked(row)),
+    }
+}
+
+/// As clap derives it from a field.
+fn id(row: &Row) -> String {
+    row.name.replace('-', "_")
+}
+
+fn checked(row: &'static Row) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |text| row.check(text).map(|()| text.to_owned())
+}
