@@ -35,7 +35,9 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     }
     let is_of = |schemes: &[&str]| schemes.iter().any(|start| scheme.starts_with(start));
     if let Some((feature, _)) = MISSING.iter().find(|(_, schemes)| is_of(schemes)) {
-        return Err(format!("this build has no {feature}; build with the feature `{feature}`"));
+        return Err(format!(
+            "this build has no {feature}; build with the feature `{feature}` (cargo build --features {feature})"
+        ));
     }
     let begins: Vec<_> = kinds
         .iter()

@@ -26,7 +26,7 @@ pub enum ServerError {
     },
 
     /// Options do not go together, or with what they are for.
-    #[error("{problem} (the URL: {place})")]
+    #[error("{problem} (URL {place})")]
     Options {
         /// Which ones, and why.
         problem: String,

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use std::{env, fs, thread};
 
+use uidring::StoreErrorKind;
 use uidring::segment::SegmentTag;
 
 use self::account::Account;
@@ -24,7 +25,7 @@ pub use self::target::{Kind, Target};
 use self::target::{TAGS, layout, millis, place};
 use self::torment::{Slot, Tally};
 use crate::child::this_test;
-use crate::suite::{Site, Terms, is_none_free};
+use crate::suite::{Site, Terms, is_none_free, kind};
 use crate::{chain, request};
 
 /// Makes a module of tests: the attack on a [`Store`](crate::suite::Store), for these
@@ -143,7 +144,13 @@ fn prepare(target: Target, site: &dyn Site) {
         let mut all = Vec::new();
         for number in 0..layout().workers() {
             let place = place(site.address(0), usize::MAX, format!("first-{number}"));
-            match target.store.lease(&place, &request(layout()), &terms) {
+            let lease = || target.store.lease(&place, &request(layout()), &terms);
+            // A server that has just started may answer late on a busy machine.
+            let lease = lease().or_else(|error| match kind(&error) {
+                Some(StoreErrorKind::Unreachable | StoreErrorKind::TimedOut) => lease(),
+                _ => Err(error),
+            });
+            match lease {
                 Ok(lease) => all.push(lease),
                 Err(error) if !all.is_empty() && is_none_free(&error) => break,
                 Err(error) => panic!("lease {number} of a new store: {}", chain(&error)),

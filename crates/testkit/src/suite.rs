@@ -73,7 +73,7 @@ mod store;
 pub mod tables;
 pub mod worker_ids;
 
-pub(crate) use self::setting::is_none_free;
+pub(crate) use self::setting::{is_none_free, kind};
 pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms};
 
 /// Makes a module of tests: one for each property that a [`Store`](crate::suite::Store) has to keep.

@@ -13,7 +13,7 @@ use crate::report;
 /// Where ids come from.
 #[derive(Args, Default)]
 pub struct UrlArgs {
-    /// The URL of a store, as sqlite:PATH, or worker:N; `uidring help urls` explains it
+    /// The URL of a store, or worker:N (`uidring help urls`)
     ///
     /// Without it, the URL in the environment variable UIDRING_URL, else a file in your data directory.
     /// Other users of this machine can see it in the list of processes: write a URL with a password into a file, and name
@@ -52,11 +52,7 @@ impl UrlArgs {
             (None, Some(path)) => Options::from_file(path).map_err(wrong)?,
             (None, None) => Options::from_env_or(DEFAULT).map_err(wrong)?,
         };
-        let mut flags = flags.into_iter();
-        let set = |options: Options, (name, value): (&str, &str)| {
-            options.set_as(&format!("--{name}"), name, value)
-        };
-        flags.try_fold(options, set).map_err(wrong)
+        set_flags(options, flags)
     }
 
     /// The store of the URL.
@@ -79,6 +75,17 @@ impl UrlArgs {
             (None, None) => String::new(),
         }
     }
+}
+
+/// The options with those of flags, each with its name.
+pub fn set_flags<'a>(
+    options: Options,
+    flags: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Options, Failure> {
+    let set = |options: Options, (name, value): (&str, &str)| {
+        options.set_as(&format!("--{name}"), name, value)
+    };
+    flags.into_iter().try_fold(options, set).map_err(wrong)
 }
 
 /// What is written wrongly is wrong usage, wherever it was found; a file that cannot be read is a failure.

@@ -49,7 +49,9 @@ pub struct GenerateArgs {
     #[command(flatten, next_help_heading = "Generator")]
     pub options: OptionFlags<true>,
 
-    /// Issue only uids above this one: the greatest so far with the worker id of a worker:N, which has no memory
+    /// Issue only uids above this one
+    ///
+    /// For worker:N, which has no memory: the greatest uid so far with the worker id.
     #[arg(long, value_name = "UID", allow_hyphen_values = true)]
     pub start_after: Option<Uid>,
 }

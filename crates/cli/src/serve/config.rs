@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::parser::ValueSource;
 use clap::{Command, FromArgMatches, ValueEnum};
@@ -10,6 +10,7 @@ use toml::{Table, Value};
 use uidring_store::read_small_file;
 
 use super::args::{Order, ServeArgs};
+use crate::args::url::UrlArgs;
 use crate::failure::Failure;
 use crate::replaced;
 
@@ -34,19 +35,11 @@ pub struct File {
 #[derive(Default)]
 pub struct Settings {
     /// Where its ids come from.
-    pub url: Option<Location>,
+    pub url: Option<UrlArgs>,
     /// What is promised of the order of its uids.
     pub order: Option<Order>,
     /// Options of the URL, and their values.
     pub options: Vec<(String, String)>,
-}
-
-/// Where a URL is.
-pub enum Location {
-    /// Here.
-    Here(String),
-    /// In the first line of this file.
-    InFile(PathBuf),
 }
 
 /// Reads the settings again, with those of the file where the command line and the environment say nothing.
@@ -151,8 +144,10 @@ impl Settings {
                         "`url` and `url-file` both name the store; leave one of them out".into()
                     );
                 }
-                "url" => settings.url = Some(Location::Here(text)),
-                "url-file" => settings.url = Some(Location::InFile(text.into())),
+                "url" => settings.url = Some(UrlArgs { url: Some(text), url_file: None }),
+                "url-file" => {
+                    settings.url = Some(UrlArgs { url: None, url_file: Some(text.into()) });
+                }
                 "order" => {
                     let order = Order::from_str(&text, false);
                     settings.order = Some(

@@ -11,10 +11,10 @@ use uidring_any::{AnyStore, Options, Prepared, SegmentTable, TableError, WorkerK
 use uidring_server::{Issuer, Names};
 
 use super::args::{Order, ServeArgs};
-use super::config::{File, Location, Settings};
+use super::config::{File, Settings};
 use crate::advice::with_flags;
 use crate::args::layout::ResolvedLayout;
-use crate::args::url::wrong;
+use crate::args::url::{UrlArgs, set_flags, wrong};
 use crate::failure::Failure;
 use crate::report;
 
@@ -36,6 +36,8 @@ pub struct Plan<'a> {
     pub uids: Vec<Uids<'a>>,
     /// The store that has segments, if any.
     pub segments: Option<Box<dyn AnyStore>>,
+    /// The flags that name the store of the flags' own uids.
+    flags: String,
 }
 
 /// A generator of uids, and its name.
@@ -47,30 +49,37 @@ pub struct Uids<'a> {
     /// Where the worker id comes from; `None` where it is chosen.
     pub store: Option<Box<dyn AnyStore>>,
     builder: CachedBuilder,
+    /// The flags that name its store, for advice.
+    flags: String,
 }
 
 impl<'a> Plan<'a> {
     /// Checks the settings of all names.
     pub fn new(args: &'a ServeArgs, file: &'a File) -> Result<Self, Failure> {
+        let flags = match &file.settings.url {
+            Some(url) if !args.url.is_given()? => url.flags(),
+            _ => args.url.flags(),
+        };
         let own = own_options(args, file)?;
         let segments = if args.no_segments { None } else { segments_of(&own)? };
         let own = match args.start_after {
             Some(uid) => own.start_after(uid),
             None => own,
         };
-        let own = Uids::new(DEFAULT, own, args.order);
-        let mut uids = vec![own.map_err(|failure| failure.advised(&args.url.flags()))?];
+        let mut uids = vec![Uids::new(DEFAULT, own, args.order, flags.clone())?];
         for (name, settings) in &file.names {
             if name == DEFAULT {
                 return Err(Failure::Usage(format!(
                     "[names.{DEFAULT}]: the settings of `{DEFAULT}` stand above all tables"
                 )));
             }
+            let order = settings.order.unwrap_or(args.order);
+            let its_flags = settings.url.as_ref().map_or_else(|| flags.clone(), UrlArgs::flags);
             let named = named_options(args, file, settings)
-                .and_then(|options| Uids::new(name, options, settings.order.unwrap_or(args.order)));
+                .and_then(|options| Uids::new(name, options, order, its_flags));
             uids.push(named.map_err(|failure| about(name, failure))?);
         }
-        Ok(Self { args, uids, segments })
+        Ok(Self { args, uids, segments, flags })
     }
 
     /// Says which tags no client can reach.
@@ -81,14 +90,13 @@ impl<'a> Plan<'a> {
 
     /// Acquires worker ids, and returns the names, and a line about each.
     pub fn open(self) -> Result<(Names, Vec<String>), Failure> {
-        let Self { args: settings, uids, segments: store } = self;
-        let flags = settings.url.flags();
+        let Self { args: settings, uids, segments: store, flags } = self;
         let own: Vec<_> = uids.iter().map(|uids| uids.name).collect();
         let mut names = Names::new();
         let mut lines = Vec::new();
         for uids in uids {
             let origin = uids.origin();
-            let Uids { name, order, layout, builder, .. } = uids;
+            let Uids { name, order, layout, builder, flags, .. } = uids;
             let built = builder.take_policy(TakePolicy::WaitFor(settings.wait)).build();
             let advised = |error| Failure::from(error).advised(&flags);
             let generator = built.map_err(|error| about(name, advised(error)))?;
@@ -131,10 +139,11 @@ impl<'a> Plan<'a> {
 
 /// The options of the flags, and of what stands above the file's tables.
 fn own_options(args: &ServeArgs, file: &File) -> Result<Options, Failure> {
-    let flags = || args.options.given();
     let options = match &file.settings.url {
-        Some(location) if !args.url.is_given()? => at(location, &file.place, flags())?,
-        _ => args.url.options(flags())?,
+        Some(url) if !args.url.is_given()? => {
+            set_flags(at(url, &file.place)?, args.options.given())?
+        }
+        _ => args.url.options(args.options.given())?,
     };
     let is_flag = |name: &str| args.options.given().any(|(given, _)| given == name);
     let beside = file.settings.options.iter().filter(|(name, _)| !is_flag(name));
@@ -144,7 +153,7 @@ fn own_options(args: &ServeArgs, file: &File) -> Result<Options, Failure> {
 /// The options of a name: those above the tables, and over them its own; or its own alone, with a URL of its own.
 fn named_options(args: &ServeArgs, file: &File, settings: &Settings) -> Result<Options, Failure> {
     let options = match &settings.url {
-        Some(location) => at(location, &file.place, [])?,
+        Some(url) => at(url, &file.place)?,
         None => {
             let own = own_options(args, file)?;
             settings.options.iter().fold(own, |options, (name, _)| options.unset(name))
@@ -154,20 +163,11 @@ fn named_options(args: &ServeArgs, file: &File, settings: &Settings) -> Result<O
 }
 
 /// The options of a URL of the file.
-fn at<'a>(
-    location: &Location,
-    place: &str,
-    flags: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<Options, Failure> {
-    let options = match location {
-        Location::Here(url) => Options::from_settings(url, place),
-        Location::InFile(path) => Options::from_file(path),
-    };
-    let mut flags = flags.into_iter();
-    let set = |options: Options, (name, value): (&str, &str)| {
-        options.set_as(&format!("--{name}"), name, value)
-    };
-    options.and_then(|options| flags.try_fold(options, set)).map_err(wrong)
+fn at(url: &UrlArgs, place: &str) -> Result<Options, Failure> {
+    match &url.url {
+        Some(url) => Options::from_settings(url, place).map_err(wrong),
+        None => url.options([]),
+    }
 }
 
 fn set_all<'a>(
@@ -243,7 +243,7 @@ impl<'a> Uids<'a> {
         about(self.name, failure)
     }
 
-    fn new(name: &'a str, options: Options, order: Order) -> Result<Self, Failure> {
+    fn new(name: &'a str, options: Options, order: Order, flags: String) -> Result<Self, Failure> {
         if options.get("take").is_some() {
             return Err(Failure::Usage(
                 "`take` is not for a server: --wait says how long requests wait".into(),
@@ -260,14 +260,15 @@ impl<'a> Uids<'a> {
         let is_own = options.get("namespace").is_none();
         // What takes worker ids back has a limit of its own.
         let is_limited = options.get("max-borrow").is_some() || worker.is_given_back();
-        let Prepared::Cached(builder) = options.prepare().map_err(wrong)? else {
+        let prepared = options.prepare().map_err(|error| wrong(error).advised(&flags))?;
+        let Prepared::Cached(builder) = prepared else {
             return Err(Failure::Usage(
                 "a server has generator=cached; it serves the tags of its store besides".into(),
             ));
         };
         let builder = if is_own { builder.namespace(name) } else { *builder };
         let builder = if is_limited { builder } else { builder.max_borrow(MAX_BORROW) };
-        Ok(Self { name, order, layout, worker, store, builder })
+        Ok(Self { name, order, layout, worker, store, builder, flags })
     }
 
     /// Where worker ids come from, for people.

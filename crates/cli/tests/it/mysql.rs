@@ -24,7 +24,7 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     };
     let (worker, warned) = generate(&format!("generate -u {}", database.url()));
     assert!(worker == 1 && warned.contains("name that with --url-file"), "{warned}");
-    assert!(warned.lines().count() == 1 && !warned.contains("p@ss"), "{warned}");
+    assert!(warned.lines().count() == 1 && !warned.contains("%40"), "{warned}");
     assert_eq!(generate("generate --url-file url"), (2, String::new()));
 
     // A flag wins over the environment, which wins over the user's own file.
@@ -52,30 +52,38 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     assert!(text.contains("in UIDRING_URL, is wrong: it is empty"), "{text}");
     fs::write(&file, "\n").expect("writes");
     let text = wrong_usage(&mut home.command("plan --url-file url"));
-    assert!(text.contains("empty"), "{text}");
+    assert!(text.contains("in the file url, is wrong: it is empty"), "{text}");
     let none = failure(&mut home.command("generate --url-file nowhere"));
     assert!(none.contains("nowhere"), "{none}");
     for words in ["generate --help", "worker init --help", "plan --help", "generate -u"] {
         let run = Run::of(&mut command(&home, words, elsewhere));
         assert!(!format!("{run:?}").contains("s3cret"), "{run:?}");
     }
-    for words in [
-        "generate -u mysql://u:s3cret@h/d -u sqlite:f",
-        "generate -u mysql://u:s3cret@h/d --url-file f",
-        "generate -u mysql://u:s3cret@h/d --start-after 5",
-        "generate -u mysql://u:s3cret@h/d?ca=ca.pem&tls=off",
-        "generate -u sqlite:f?ca=ca.pem",
-        "generate -u worker:1?ca=ca.pem",
-        "generate -u sqlite:f?durability=require",
-        "generate -u worker:1?cluster=synchronous",
-        "worker list -u sqlite:f?cluster=synchronous",
-        "generate -u mysql://u:s3cret@h/d?deadline=0",
-        "generate -u sqlite:f?max-clock-difference=1",
-        "generate -u worker:1?max-clock-difference=1",
-        "generate -u mysql://u:s3cret@h/d?max-clock-difference=-1",
+    for (words, why) in [
+        ("generate -u mysql://u:s3cret@h/d -u sqlite:f", "cannot be used multiple times"),
+        ("generate -u mysql://u:s3cret@h/d --url-file f", "cannot be used with '--url-file"),
+        (
+            "generate -u mysql://u:s3cret@h/d?tls=off --start-after 5",
+            "a store knows what was issued",
+        ),
+        ("generate -u mysql://u:s3cret@h/d?ca=ca.pem&tls=off", "tls=off"),
+        ("generate -u sqlite:f?ca=ca.pem", "no parameter `ca`"),
+        ("generate -u worker:1?ca=ca.pem", "no parameter `ca`"),
+        ("plan -u sqlite:f?ca=ca.pem", "no parameter `ca`"),
+        ("generate -u sqlite:f?durability=require", "no parameter `durability`"),
+        ("generate -u worker:1?cluster=synchronous", "no parameter `cluster`"),
+        ("worker list -u sqlite:f?cluster=synchronous", "no parameter `cluster`"),
+        ("generate -u mysql://u:s3cret@h/d?deadline=0", "`deadline`: write a time from 1s"),
+        ("generate -u sqlite:f?max-clock-difference=1", "no parameter `max-clock-difference`"),
+        ("generate -u worker:1?max-clock-difference=1", "no parameter `max-clock-difference`"),
+        (
+            "generate -u mysql://u:s3cret@h/d?max-clock-difference=-1",
+            "`max-clock-difference`: write a time",
+        ),
     ] {
         let run = home.run(words);
-        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}: {run:?}");
+        assert!(run.stderr.contains(why), "{words}: {}", run.stderr);
         assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
     }
 }
@@ -114,6 +122,8 @@ fn people_look_after_the_table() {
         full.contains("now: lease those of starts that have ended (`uidring worker reuse`)"),
         "{full}"
     );
+    let full = run(&format!("plan --layout 45/5/12/ms/2026-01-01 -u {}", database.url())).stdout;
+    assert!(full.contains("(`uidring worker reuse -u URL`)"), "{full}");
 
     let pruned = run("worker prune --keep-days 1");
     assert_eq!((pruned.status, &*pruned.stdout), (Some(0), ""));

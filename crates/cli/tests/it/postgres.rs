@@ -41,6 +41,7 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     let by_flag = home.run(&format!("worker assign -u {}", database.url()));
     assert_eq!((by_flag.status, &*by_flag.stdout), (Some(0), "1\n"), "{by_flag:?}");
     assert!(by_flag.stderr.contains("name that with --url-file"), "{by_flag:?}");
+    assert!(!by_flag.stderr.contains("%40"), "{by_flag:?}");
     assert_eq!(assign(home.command("worker assign --url-file url")), "2");
     // A flag wins over the environment, which wins over the user's own file.
     let elsewhere = "postgres://u:s3cret@127.0.0.1:1/d";

@@ -175,6 +175,13 @@ fn what_it_advises_is_about_its_own_file() {
     let server = Server::start(&mut home.command(&format!("{REDIS} -u sqlite:ids.db?mode=rwc")));
     let create = "`uidring segment create TAG --step S -u 'sqlite:ids.db?mode=rwc'` creates one\n";
     assert!(server.said.ends_with(create), "{}", server.said);
+    drop(server);
+    // Also where its settings name it.
+    let url = format!("sqlite:{}?mode=rwc", home.folder.path().join("ids.db").display());
+    fs::write(home.folder.path().join("serve.toml"), format!("url = '{url}'\n")).expect("written");
+    let server = Server::start(&mut home.command(&format!("{REDIS} --config serve.toml")));
+    let create = format!("`uidring segment create TAG --step S -u '{url}'` creates one\n");
+    assert!(server.said.ends_with(&create), "{}", server.said);
 }
 
 #[test]

@@ -108,6 +108,18 @@ fn every_example_runs_as_pasted() {
     });
 }
 
+/// The short help fits a screen.
+#[test]
+fn help_is_short() {
+    let home = Home::new();
+    for command in commands(&home) {
+        let lines = |flag: &str| home.stdout(&format!("{command} {flag}")).lines().count();
+        let most = if command == "serve" { (60, 185) } else { (40, 110) };
+        let found = (lines("-h"), lines("--help"));
+        assert!(found.0 <= most.0 && found.1 <= most.1, "{command}: {found:?}");
+    }
+}
+
 #[test]
 fn the_settings_in_the_help_of_serve_can_be_pasted() {
     let home = Home::new();
