@@ -66,10 +66,13 @@ impl EtcdStore {
         let endpoint = |host: &Host| format!("{scheme}{}", host.with_port(2_379));
         let endpoints: Vec<_> = url.hosts.iter().map(endpoint).collect();
         let mut store = Self::new(&endpoints.join(","))?;
-        if url.path.iter().any(|part| !part.is_empty()) {
-            store = store.prefix(&format!("/{}", url.path.join("/")))?;
-        }
         store.login = url.credentials().map_err(|problem| KIND.wrong(problem))?;
+        if url.path.iter().any(|part| !part.is_empty()) {
+            // It is not repeated: it may be the end of a password.
+            store = store.prefix(&format!("/{}", url.path.join("/"))).map_err(|_| {
+                KIND.wrong("its prefix has a blank, or a character that is not printable ASCII")
+            })?;
+        }
         if let Some(path) = tls.authority {
             store = store.tls_authority(path)?;
         }
@@ -116,6 +119,7 @@ mod tests {
             ("etcd://h?tls=unverified", "name the authority"),
             ("etcd://h?password=s3cret", "before the hosts"),
             ("etcd://s3cret@h", "no password"),
+            ("etcd://h/s3cret%0B", "not printable ASCII"),
             ("etcd://:s3cret@h", "no user"),
             ("etcd://u%3As3cret:p@h", "a `:`"),
             ("etcd://h?s3cret=1", "etcd has no parameter"),
