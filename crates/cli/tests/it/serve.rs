@@ -676,7 +676,7 @@ fn a_client_that_takes_all() {
         let mut count = 0;
         // Many at a time: a round trip takes milliseconds on a busy machine.
         let error = loop {
-            let answers = ask(&mut client, "INCR uid", 16);
+            let answers = ask(&mut client, "INCR uid", 64);
             count += answers.iter().filter(|answer| answer.starts_with(':')).count() as u64;
             // On such a machine, a uid may not be ready in time.
             let end = format!("ahead of the clock, and may be {limit}s");

@@ -13,7 +13,7 @@ use uidring::{CachedUidGenerator, SegmentGenerator};
 use uidring_server::{Issuer, Limits, Listener, Names, Protocol, Running, Server};
 
 /// Longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A generator with this worker id, which no other test has.
 pub fn generator(worker_id: u64) -> Arc<CachedUidGenerator> {

@@ -12,7 +12,7 @@ use uidring::{CachedUidGenerator, SegmentGenerator};
 use uidring_server::{Issuer, Listener, Names, Protocol, Server};
 
 /// Nothing here takes so long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A generator in a namespace of its own: tests of one process may have the same worker id.
 pub fn generator(set: impl FnOnce(CachedBuilder) -> CachedBuilder) -> Arc<CachedUidGenerator> {
