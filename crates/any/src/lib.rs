@@ -63,7 +63,7 @@ mod docs_options {}
 #[doc(hidden)]
 pub mod table {
     pub use crate::engines::kinds;
-    pub use crate::layout::{FORM as LAYOUT_FORM, read as read_layout};
+    pub use crate::layout::read as read_layout;
     pub use crate::rows::{GENERATORS, WORKERS, flags};
 }
 

@@ -20,29 +20,19 @@ pub fn open(prepared: Prepared) -> OpenSource<'static> {
 
 /// How fast uids can be had, unless there is no limit.
 fn pace(generator: &AnyGenerator) -> Option<Pace> {
-    match generator {
+    let (worker_id, lease, lead, max_borrow) = match generator {
         AnyGenerator::Cached(generator) => {
             let stats = generator.stats();
-            Some(Pace {
-                layout: *generator.layout(),
-                worker_id: stats.worker_id,
-                is_leased: stats.lease.is_some(),
-                lead: stats.lead,
-                max_borrow: Some(generator.max_borrow()?),
-            })
+            (stats.worker_id, stats.lease, stats.lead, Some(generator.max_borrow()?))
         }
         AnyGenerator::Clocked(generator) => {
             let stats = generator.stats();
-            Some(Pace {
-                layout: *generator.layout(),
-                worker_id: stats.worker_id,
-                is_leased: stats.lease.is_some(),
-                lead: Duration::ZERO,
-                max_borrow: None,
-            })
+            (stats.worker_id, stats.lease, Duration::ZERO, None)
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let layout = *generator.as_uid_generator()?.layout();
+    Some(Pace { layout, worker_id, is_leased: lease.is_some(), lead, max_borrow })
 }
 
 struct Uids {

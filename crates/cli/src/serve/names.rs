@@ -56,10 +56,7 @@ pub struct Uids<'a> {
 impl<'a> Plan<'a> {
     /// Checks the settings of all names.
     pub fn new(args: &'a ServeArgs, file: &'a File) -> Result<Self, Failure> {
-        let flags = match &file.settings.url {
-            Some(url) if !args.url.is_given()? => url.flags(),
-            _ => args.url.flags(),
-        };
+        let flags = url_of_file(args, file)?.unwrap_or(&args.url).flags();
         let own = own_options(args, file)?;
         let segments = if args.no_segments { None } else { segments_of(&own)? };
         let own = match args.start_after {
@@ -137,13 +134,19 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// The URL above the file's tables, unless a flag or the environment names another.
+fn url_of_file<'a>(args: &ServeArgs, file: &'a File) -> Result<Option<&'a UrlArgs>, Failure> {
+    match &file.settings.url {
+        Some(url) if !args.url.is_given()? => Ok(Some(url)),
+        _ => Ok(None),
+    }
+}
+
 /// The options of the flags, and of what stands above the file's tables.
 fn own_options(args: &ServeArgs, file: &File) -> Result<Options, Failure> {
-    let options = match &file.settings.url {
-        Some(url) if !args.url.is_given()? => {
-            set_flags(at(url, &file.place)?, args.options.given())?
-        }
-        _ => args.url.options(args.options.given())?,
+    let options = match url_of_file(args, file)? {
+        Some(url) => set_flags(at(url, &file.place)?, args.options.given())?,
+        None => args.url.options(args.options.given())?,
     };
     let is_flag = |name: &str| args.options.given().any(|(given, _)| given == name);
     let beside = file.settings.options.iter().filter(|(name, _)| !is_flag(name));
