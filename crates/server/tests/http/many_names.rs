@@ -13,9 +13,9 @@ use crate::served::{PATIENCE, Served, uids};
 
 const TAGS: usize = 4_000;
 
-fn names(worker_id: u64) -> Names {
+fn names(worker_id: u64, tags: usize) -> Names {
     let table = MemorySegments::new();
-    for tag in 0..TAGS {
+    for tag in 0..tags {
         table.create(SegmentTag::new(format!("tag-{tag:05}")).step(1_000)).expect("a tag");
     }
     let segments = SegmentGenerator::builder(table).build().expect("a generator");
@@ -24,7 +24,7 @@ fn names(worker_id: u64) -> Names {
 
 #[test]
 fn each_of_very_many_names_is_on_its_pages() {
-    let served = Served::start(names(90));
+    let served = Served::start(names(90, TAGS));
     served.curl("/metrics");
     for tag in ["tag-00999", "tag-03999"] {
         served.curl(&format!("/api/segment/get/{tag}")).id();
@@ -104,7 +104,7 @@ fn a_sum_of_names_never_goes_down() {
 
 #[test]
 fn those_who_do_not_read_long_pages_keep_no_more_than_some() {
-    let served = Served::start(names(91));
+    let served = Served::start(names(91, 1_000));
     let mut deaf: Vec<_> = (0..20).map(|_| served.connect()).collect();
     for stream in &mut deaf {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");

@@ -67,8 +67,8 @@ impl Served {
     pub fn curl_with(&self, path: &str, arguments: &[&str]) -> Answer {
         let url = format!("http://{}{path}", self.address);
         let mut curl = Command::new("curl");
-        curl.args(["-q", "-s", "-S", "-i", "--noproxy", "*", "--max-time", "60"]);
-        let output = curl.args(arguments).arg(url).output();
+        curl.args(["-q", "-s", "-S", "-i", "--noproxy", "*", "--max-time"]);
+        let output = curl.arg(PATIENCE.as_secs().to_string()).args(arguments).arg(url).output();
         let output = output.expect("curl runs; `scripts/install curl curl` installs it");
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "curl {arguments:?} {path}: {error}");

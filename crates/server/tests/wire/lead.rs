@@ -46,7 +46,7 @@ fn each_protocol_says_so_and_readiness_turns() {
     let generator = builder
         .clock(clock.clone())
         .max_borrow(Duration::from_secs(600))
-        .take_policy(TakePolicy::WaitFor(Duration::from_millis(5)))
+        .take_policy(TakePolicy::WaitFor(Duration::from_secs(1)))
         .build()
         .expect("a generator");
     let generator = Arc::new(generator);
