@@ -104,10 +104,10 @@ fn a_sum_of_names_never_goes_down() {
 
 #[test]
 fn those_who_do_not_read_long_pages_keep_no_more_than_some() {
-    let served = Served::start(names(91, 1_000));
+    let served = Served::start(names(91, 3 * TAGS));
     let mut deaf: Vec<_> = (0..20).map(|_| served.connect()).collect();
     for stream in &mut deaf {
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
+        stream.write_all(b"GET /cache HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
     }
     let begin = Instant::now();
     let refused = loop {
