@@ -15,7 +15,7 @@ use crate::generator::AnyGenerator;
 use crate::layout;
 use crate::prepared::{Prepared, PreparedTag};
 use crate::rows::{self, CACHED, CLOCKED, GENERATORS, LEASED, ORDINAL, SEGMENT};
-use crate::source::{FORM, Source};
+use crate::source::{FORM, STORE_FORM, Source};
 use crate::worker::{self, WorkerKind};
 
 /// Without `boost-power`.
@@ -71,6 +71,9 @@ impl Options {
     /// read; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) if the path is the URL itself.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
+        if Source::of(&path.to_string_lossy()).is_ok() {
+            return Err(TableError::UrlForPath { what: "the URL" }.into());
+        }
         let text = read_secret("the URL", path)?;
         let url = text.lines().next().unwrap_or_default().trim();
         Self::from_settings(url, &format!("in the file {}", path.display()))
@@ -176,7 +179,9 @@ impl Options {
             Source::Store(kind) => {
                 (kind.open)(&self.url, &self.given).map_err(|error| self.placed(error))
             }
-            Source::Fixed(_) => Err(self.wrong("it names a worker id, and no store")),
+            Source::Fixed(_) => {
+                Err(address(STORE_FORM, &self.place, "it names a worker id, and no store".into()))
+            }
         }
     }
 
@@ -229,8 +234,7 @@ impl Options {
         let source = Source::of(text).map_err(|problem| address(form, place, problem))?;
         let wrong = |problem| wrong(&source, place, problem);
         let url = source.split(text).map_err(wrong)?;
-        let given =
-            Given::read(&source.takers(), source.others(), &url.parameters).map_err(wrong)?;
+        let given = Given::read(&source.takers(), &url.parameters).map_err(wrong)?;
         if !given.harmless().is_empty() {
             let names = given.harmless().join(", ");
             log!(debug, "these parameters of the URL {place} change nothing: {names}");
@@ -247,8 +251,7 @@ impl Options {
     }
 
     fn set_by(mut self, name: &str, value: &str, called: Option<&str>) -> Result<Self, Error> {
-        let (takers, others) = (self.source.takers(), self.source.others());
-        let added = self.given.add(&takers, others, name, value, called);
+        let added = self.given.add(&self.source.takers(), name, value, called);
         added.map_err(|problem| self.unfit(problem))?;
         self.check_paths()?;
         Ok(self)
@@ -265,7 +268,8 @@ impl Options {
             }
             _ => None,
         };
-        let rows = self.source.takers().into_iter().flat_map(|owner| owner.rows);
+        let takers = self.source.takers();
+        let rows = takers.takes.iter().flat_map(|owner| owner.rows);
         let rows = rows.filter(|row| matches!(row.kind, Kind::Path));
         let given = rows.filter_map(|row| {
             Some((format!("the path of `{}`", row.name), self.given.text(row)?.to_owned()))

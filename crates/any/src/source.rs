@@ -1,16 +1,20 @@
 //! The URL's scheme: a store of some engine, or a worker id.
 
 use uidring_store::StoreKind;
-use uidring_store::options::Owner;
+use uidring_store::options::{Owner, Takers};
 use uidring_store::url::Url;
 
-use crate::engines::kind_of;
+use crate::engines::{kind_of, kinds};
 use crate::rows::{CACHED, CLOCKED, DISPOSABLE, LEASED, ORDINAL, SEGMENT};
 use crate::worker::{self, FixedWorker};
 
 /// How URLs are written, where the engine is not known.
 pub const FORM: &str =
     "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
+
+/// How the URL of a store is written.
+pub const STORE_FORM: &str =
+    "the URL of a store, such as sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE";
 
 /// Owners whose options apply only where a URL may choose the kind of worker ids, or a tag.
 const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
@@ -47,19 +51,19 @@ impl Source {
         }
     }
 
-    /// Returns the owners whose options this source takes.
-    pub fn takers(&self) -> Vec<&'static Owner> {
+    /// Returns who takes which options here.
+    pub fn takers(&self) -> Takers {
         let first = match self {
             Self::Store(kind) => kind.options,
             Self::Fixed(_) => &worker::OWNER,
         };
-        let chosen = if self.has_kinds() { CHOSEN } else { &[] };
-        [&[first, &CACHED, &CLOCKED], chosen].concat()
-    }
-
-    /// Returns the other owners. Their options are refused, with a reason.
-    pub fn others(&self) -> &'static [&'static Owner] {
-        if self.has_kinds() { &[] } else { CHOSEN }
+        let (chosen, refuses) =
+            if self.has_kinds() { (CHOSEN, &[][..]) } else { (&[][..], CHOSEN) };
+        Takers {
+            takes: [&[first, &CACHED, &CLOCKED], chosen].concat(),
+            refuses,
+            elsewhere: kinds().iter().map(|kind| kind.options).collect(),
+        }
     }
 
     /// Whether the URL may choose the kind of worker ids, or a tag.

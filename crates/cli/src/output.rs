@@ -71,7 +71,7 @@ pub fn print(
         }
     };
     let work = || {
-        let source = open()?;
+        let source = open().inspect_err(|_| sink.discard())?;
         let source = &**opened.get_or_init(|| source);
         if starts_are_interrupted() {
             source.close();

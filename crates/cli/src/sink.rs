@@ -17,12 +17,14 @@ pub struct Sink {
     file: Option<(File, PathBuf)>,
     /// Whether that is a regular file, and no device.
     is_file: bool,
+    /// Whether this program created it.
+    is_new: bool,
 }
 
 /// Opens a new file, or stdout without a path.
 pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     let Some(path) = path else {
-        return Ok(Sink { output: unbuffered()?, file: None, is_file: false });
+        return Ok(Sink { output: unbuffered()?, file: None, is_file: false, is_new: false });
     };
     check_path("the file of --output", path).map_err(Failure::usage)?;
     let failed = |error| failure(path, &error);
@@ -53,7 +55,7 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
         )));
     }
     let output = Box::new(file.try_clone().map_err(failed)?);
-    Ok(Sink { output, file: Some((file, path.to_owned())), is_file })
+    Ok(Sink { output, file: Some((file, path.to_owned())), is_file, is_new })
 }
 
 /// Creates a file, or opens one that stands there under no other name; says whether it is new. Links may lead
@@ -105,6 +107,14 @@ impl Sink {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.failure(&error)),
             }
+        }
+    }
+
+    /// Removes the file of a run that got no ids, if this program created it.
+    pub fn discard(&self) {
+        if let Some((_, path)) = self.file.as_ref().filter(|_| self.is_new) {
+            // Why the run failed matters more than an empty file that stays.
+            let _ = fs::remove_file(path);
         }
     }
 

@@ -5,6 +5,7 @@ use uidring_store::StoreKind;
 use uidring_store::options::{
     AUTHORITY, CERTIFICATE, DEADLINE, Given, KEY, Owner, TLS, Tls, TlsMode,
 };
+use uidring_store::plain::{TLS_OFF, TLS_ON};
 use uidring_store::url::{Host, Url};
 
 use crate::EtcdStore;
@@ -26,7 +27,13 @@ pub static KIND: StoreKind = StoreKind {
     form: "etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX",
     is_file: false,
     has_own_workers: false,
-    open: |url, given| Ok(Box::new(EtcdStore::from_parts(url, given)?)),
+    open: |url, given| {
+        let store = EtcdStore::from_parts(url, given)?;
+        match store.password().refusal(TLS_ON, TLS_OFF) {
+            Some(problem) => Err(KIND.wrong(problem)),
+            None => Ok(Box::new(store)),
+        }
+    },
 };
 
 impl EtcdStore {

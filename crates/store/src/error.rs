@@ -113,7 +113,7 @@ pub enum TableError {
     /// The table of leases is for another layout.
     #[error(
         "{place}: its leases are for layout {found}, this is {layout}: use the same layout, or another \
-         database (in etcd, another prefix)"
+         store: a new file (sqlite:PATH?mode=rwc), another database, or in etcd another prefix"
     )]
     LeaseTableLayout {
         /// The file, or host, port and name of the database.

@@ -76,6 +76,23 @@ pub struct Owner {
     pub refused: &'static [(&'static str, &'static str)],
 }
 
+/// Who takes which options of a URL.
+#[derive(Debug, Default)]
+pub struct Takers {
+    /// Whose options the URL takes. The first names itself in errors.
+    pub takes: Vec<&'static Owner>,
+    /// Whose options are read too, for [`Given::refuse_others`].
+    pub refuses: &'static [&'static Owner],
+    /// Engines, for an error that says which one takes the option.
+    pub elsewhere: Vec<&'static Owner>,
+}
+
+impl From<&'static Owner> for Takers {
+    fn from(owner: &'static Owner) -> Self {
+        Self { takes: vec![owner], ..Self::default() }
+    }
+}
+
 impl Row {
     /// An option without aliases and without a default.
     pub const fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {

@@ -6,6 +6,12 @@ use std::net::IpAddr;
 pub const SOCKET_WITH_TLS: &str =
     "TLS was asked for, and a Unix socket has none; leave out the one or the other";
 
+/// How a URL asks for TLS.
+pub const TLS_ON: &str = "tls=verify";
+
+/// How a URL asks for no TLS.
+pub const TLS_OFF: &str = "tls=off";
+
 /// How a client that logs in sends its password, if it has one.
 pub struct Login {
     /// Whether there is a password.

@@ -46,7 +46,7 @@ impl StoreKind {
     /// [`ServerError::Address`].
     pub fn read(&self, text: &str) -> Result<(Url, Given), Error> {
         let url = self.split(text).map_err(|problem| self.wrong(problem))?;
-        let given = Given::read(&[self.options], &[], &url.parameters);
+        let given = Given::read(&self.options.into(), &url.parameters);
         Ok((url, given.map_err(|problem| self.wrong(problem))?))
     }
 

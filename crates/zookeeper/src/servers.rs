@@ -169,16 +169,19 @@ impl ZooKeeperServers {
 
     /// What to know before each connection, if anybody else can get the password.
     pub(super) fn warning(&self) -> Option<String> {
+        self.password(true).warning()
+    }
+
+    /// How the password is sent; whether a URL says something of TLS.
+    pub(super) fn password(&self, says_tls: bool) -> Login {
         let hosts = parse(&self.hosts).unwrap_or_default();
-        let login = Login {
+        Login {
             has_password: self.auth.is_some(),
             has_tls: hosts.iter().any(|host| host.is_tls),
-            // There is no other way to say it.
-            says_tls: true,
+            says_tls,
             has_socket: false,
             hosts: hosts.iter().map(|host| host.name.to_owned()).collect(),
-        };
-        login.warning()
+        }
     }
 
     /// The servers and the path, as the text has them.

@@ -8,6 +8,7 @@ use uidring_store::StoreKind;
 use uidring_store::options::{
     AUTHORITY, CERTIFICATE, Given, KEY, Kind, Owner, Row, TLS, Tls, TlsMode,
 };
+use uidring_store::plain::{TLS_OFF, TLS_ON};
 use uidring_store::url::{Host, Url};
 
 use crate::{Instance, LeafZooKeeper, ZooKeeperServers};
@@ -185,6 +186,9 @@ fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
     if let Some(user) = url.credentials().map_err(|problem| KIND.wrong(problem))? {
         servers = servers.login(user);
     }
+    if let Some(problem) = servers.password(tls.mode.is_some()).refusal(TLS_ON, TLS_OFF) {
+        return Err(KIND.wrong(problem));
+    }
     #[cfg(feature = "tls")]
     {
         if let Some(path) = tls.authority {
@@ -214,7 +218,7 @@ mod tests {
         for (url, shown) in [
             ("zookeeper://h?name=shop", "h:2181/snowflake/shop"),
             ("zookeeper://a:1,[::1]/ids/x?name=shop", "a:1,[::1]:2181/ids/x/snowflake/shop"),
-            ("zookeeper://u:s3cret@h/?name=shop&max-outage=2s", "h:2181/snowflake/shop"),
+            ("zookeeper://u:s3cret@h/?name=shop&max-outage=2s&tls=off", "h:2181/snowflake/shop"),
         ] {
             let registry = read(url).expect(url);
             assert_eq!(registry.registry.to_string(), shown);
@@ -240,6 +244,7 @@ mod tests {
         for (url, problem) in [
             ("zookeeper://h", "it has no `name`"),
             ("zookeeper://?name=shop", "no host"),
+            ("zookeeper://u:s3cret@h?name=a", "write tls=verify for TLS, or tls=off"),
             ("zookeeper://h?name=a/b", "it holds a slash"),
             ("zookeeper://u:12/s3cret@h?name=shop", "percent-encoded"),
             ("zookeeper://h?name=shop&tls=unverified", "name the authority"),

@@ -7,7 +7,7 @@ use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
-use uidring_any::{AnyStore, Options, Prepared, SegmentTable, TableError, WorkerKind};
+use uidring_any::{AnyStore, Options, Prepared, SegmentTable, ServerError, TableError, WorkerKind};
 use uidring_server::{Issuer, Names};
 
 use super::args::{Order, ServeArgs};
@@ -63,7 +63,7 @@ impl<'a> Plan<'a> {
             Some(uid) => own.start_after(uid),
             None => own,
         };
-        let mut uids = vec![Uids::new(DEFAULT, own, args.order, flags.clone())?];
+        let mut uids = vec![Uids::new(DEFAULT, own, args.order, flags.clone(), false)?];
         for (name, settings) in &file.names {
             if name == DEFAULT {
                 return Err(Failure::Usage(format!(
@@ -72,8 +72,9 @@ impl<'a> Plan<'a> {
             }
             let order = settings.order.unwrap_or(args.order);
             let its_flags = settings.url.as_ref().map_or_else(|| flags.clone(), UrlArgs::flags);
-            let named = named_options(args, file, settings)
-                .and_then(|options| Uids::new(name, options, order, its_flags));
+            let named = named_options(args, file, settings).and_then(|options| {
+                Uids::new(name, options, order, its_flags, settings.url.is_none())
+            });
             uids.push(named.map_err(|failure| about(name, failure))?);
         }
         Ok(Self { args, uids, segments, flags })
@@ -246,7 +247,14 @@ impl<'a> Uids<'a> {
         about(self.name, failure)
     }
 
-    fn new(name: &'a str, options: Options, order: Order, flags: String) -> Result<Self, Failure> {
+    /// Checks its options. `inherits` says whether those above the tables are among them.
+    fn new(
+        name: &'a str,
+        options: Options,
+        order: Order,
+        flags: String,
+        inherits: bool,
+    ) -> Result<Self, Failure> {
         if options.get("take").is_some() {
             return Err(Failure::Usage(
                 "`take` is not for a server: --wait says how long requests wait".into(),
@@ -263,7 +271,15 @@ impl<'a> Uids<'a> {
         let is_own = options.get("namespace").is_none();
         // What takes worker ids back has a limit of its own.
         let is_limited = options.get("max-borrow").is_some() || worker.is_given_back();
-        let prepared = options.prepare().map_err(|error| wrong(error).advised(&flags))?;
+        let prepared = options.prepare().map_err(|error| {
+            let do_not_fit = matches!(error.store(), Some(ServerError::Options { .. }));
+            match wrong(error).advised(&flags) {
+                Failure::Usage(why) if inherits && do_not_fit => Failure::Usage(format!(
+                    "{why}; the options above the tables apply here too, unless this table has a `url` of its own"
+                )),
+                failure => failure,
+            }
+        })?;
         let Prepared::Cached(builder) = prepared else {
             return Err(Failure::Usage(
                 "a server has generator=cached; it serves the tags of its store besides".into(),

@@ -111,6 +111,19 @@ fn a_full_disk_has_nothing() {
 }
 
 #[test]
+fn a_run_that_gets_no_ids_leaves_no_file() {
+    let home = Home::new();
+    let ids = home.folder.path().join("ids");
+    let words = "generate -u sqlite:nowhere.db --output ids";
+    assert_eq!(home.run(words).status, Some(1));
+    assert!(!ids.exists());
+    // A file that was there stays.
+    fs::write(&ids, "").expect("writes");
+    assert_eq!(home.run(words).status, Some(1));
+    assert!(ids.exists());
+}
+
+#[test]
 fn an_interrupted_run_leaves_whole_ids() {
     let home = Home::new();
     let words = "generate --format binary -n 1000000000 --max-borrow 0 --output ids";

@@ -338,6 +338,10 @@ fn a_file_of_settings() {
         ("redis = ", "serve.toml: line 1: "),
         ("\n\nnothing = 1", "`nothing` in serve.toml is no option of SQLite; the nearest is"),
         ("check = true", "serve.toml: `check` is no setting"),
+        (
+            "url = 'sqlite:/a.db?mode=rwc'\nworker = 'lease'\nlease = '5s'\n[names.a]\nworker = 'disposable'",
+            "the options above the tables apply here too, unless this table has a `url` of its own",
+        ),
         ("threads = 0", "write a whole number from 1 to 1024"),
         ("threads = [1]", "serve.toml: the value of `threads` has to be a text or a number"),
         ("redis = false", "serve.toml: the value of `redis` has to be a text or a number"),
@@ -786,6 +790,9 @@ fn deployments_of_the_docs() {
     assert_eq!(words[0], "/uidring");
     let words = words[1..].join(" ").replace("/run/secrets/mysql-url", "url");
     fs::write(home.folder.path().join("url"), "mysql://u:p@h/d\n").expect("written");
+    let run = home.run(&format!("{words} --check"));
+    assert!(run.status == Some(2) && run.stderr.contains("nothing is said of TLS"), "{run:?}");
+    fs::write(home.folder.path().join("url"), "mysql://u:p@h/d?tls=verify\n").expect("written");
     let run = home.run(&format!("{words} --check"));
     assert_eq!(run.status, Some(0), "{run:?}");
     for (name, source) in [("statefulset.yaml", "ordinal"), ("deployment.yaml", "lease")] {

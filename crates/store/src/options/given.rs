@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use strsim::jaro_winkler;
 
-use super::{Alias, Owner, Row};
+use super::{Alias, Owner, Row, Takers};
 use crate::url::shown;
 use crate::values::{number, time};
 
@@ -20,25 +20,20 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads the parameters of a URL as options of these owners. The first owner names itself in errors. Options of
-    /// `others` are read too, for [`refuse_others`](Self::refuse_others), and never suggested.
+    /// Reads the parameters of a URL as options.
     ///
     /// # Errors
     ///
     /// Says what is wrong. It never shows a value, and shows a name only if that cannot be part of a password.
-    pub fn read(
-        owners: &[&'static Owner],
-        others: &[&'static Owner],
-        parameters: &[(String, String)],
-    ) -> Result<Self, String> {
+    pub fn read(takers: &Takers, parameters: &[(String, String)]) -> Result<Self, String> {
         let mut given = Self::default();
         for (name, value) in parameters {
-            given.add(owners, others, name, value, None)?;
+            given.add(takers, name, value, None)?;
         }
         Ok(given)
     }
 
-    /// Adds an option of these owners. Errors call it `called`, such as `--layout`; by default by its name. An option may
+    /// Adds an option. Errors call it `called`, such as `--layout`; by default by its name. An option may
     /// be set in several places, to the same value.
     ///
     /// # Errors
@@ -46,15 +41,14 @@ impl Given {
     /// As [`read`](Self::read).
     pub fn add(
         &mut self,
-        owners: &[&'static Owner],
-        others: &[&'static Owner],
+        takers: &Takers,
         name: &str,
         value: &str,
         called: Option<&str>,
     ) -> Result<(), String> {
-        let mut rows = owners.iter().chain(others).flat_map(|owner| owner.rows);
+        let mut rows = takers.takes.iter().chain(takers.refuses).flat_map(|owner| owner.rows);
         let by_name = rows.find_map(|row| Some((*row, row.named(name)?)));
-        let Some((row, alias)) = by_name else { return self.add_foreign(owners, name, called) };
+        let Some((row, alias)) = by_name else { return self.add_foreign(takers, name, called) };
         let value = match alias {
             Some(alias) => (alias.read)(value).map_err(String::from),
             None => Ok(value.to_owned()),
@@ -76,9 +70,9 @@ impl Given {
         }
     }
 
-    /// Forgets an option of these owners, so that it may be set anew.
-    pub fn remove(&mut self, owners: &[&'static Owner], name: &str) {
-        let mut rows = owners.iter().flat_map(|owner| owner.rows);
+    /// Forgets an option, so that it may be set anew.
+    pub fn remove(&mut self, takers: &Takers, name: &str) {
+        let mut rows = takers.takes.iter().flat_map(|owner| owner.rows);
         if let Some(row) = rows.find(|row| row.named(name).is_some()) {
             self.values.remove(row.name);
         }
@@ -87,17 +81,17 @@ impl Given {
     /// Adds a parameter that is no option.
     fn add_foreign(
         &mut self,
-        owners: &[&'static Owner],
+        takers: &Takers,
         name: &str,
         called: Option<&str>,
     ) -> Result<(), String> {
-        let mut refused = owners.iter().flat_map(|owner| owner.refused);
+        let mut refused = takers.takes.iter().flat_map(|owner| owner.refused);
         if let Some((name, advice)) = refused.find(|(refused, _)| *refused == name) {
             return Err(format!("`{name}` is refused: {advice}"));
         }
-        let mut harmless = owners.iter().flat_map(|owner| owner.harmless);
+        let mut harmless = takers.takes.iter().flat_map(|owner| owner.harmless);
         let harmless = harmless.find(|harmless| **harmless == name);
-        self.harmless.push(harmless.ok_or_else(|| unknown(owners, name, called))?);
+        self.harmless.push(harmless.ok_or_else(|| unknown(takers, name, called))?);
         Ok(())
     }
 
@@ -161,19 +155,28 @@ impl Row {
     }
 }
 
-/// Suggests the nearest name. It hides what may be part of a password.
-fn unknown(owners: &[&'static Owner], name: &str, called: Option<&str>) -> String {
-    let rows = owners.iter().flat_map(|owner| owner.rows);
+/// Says which engines take the option, or suggests the nearest name. It hides what may be part of a password.
+fn unknown(takers: &Takers, name: &str, called: Option<&str>) -> String {
+    let takes = |owner: &&&Owner| owner.rows.iter().any(|row| row.named(name).is_some());
+    let others: Vec<_> = takers.elsewhere.iter().filter(takes).map(|owner| owner.name).collect();
+    let advice = match &*others {
+        [] => nearest(takers, name),
+        others => format!("; it is an option of {}", others.join(", ")),
+    };
+    let own = takers.takes.first().map_or("This", |owner| owner.name);
+    match called {
+        Some(called) => format!("{called} is no option of {own}{advice}"),
+        None => format!("{own} has no parameter{}{advice}", shown(name)),
+    }
+}
+
+fn nearest(takers: &Takers, name: &str) -> String {
+    let rows = takers.takes.iter().flat_map(|owner| owner.rows);
     let nearest = rows.max_by(|a, b| {
         let likeness = |row: &Row| jaro_winkler(row.name, name);
         likeness(a).total_cmp(&likeness(b))
     });
-    let nearest =
-        nearest.map_or_else(String::new, |row| format!("; the nearest is `{}`", row.name));
-    match called {
-        Some(called) => format!("{called} is no option of {}{nearest}", owners[0].name),
-        None => format!("{} has no parameter{}{nearest}", owners[0].name, shown(name)),
-    }
+    nearest.map_or_else(String::new, |row| format!("; the nearest is `{}`", row.name))
 }
 
 #[cfg(test)]
@@ -193,7 +196,7 @@ mod tests {
     fn read(text: &str) -> Result<Given, String> {
         let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let pairs: Vec<_> = pairs.map(|(name, value)| (name.into(), value.into())).collect();
-        Given::read(&[&OWNER], &[], &pairs)
+        Given::read(&Takers::from(&OWNER), &pairs)
     }
 
     #[test]

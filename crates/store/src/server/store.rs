@@ -14,7 +14,7 @@ use super::url;
 use crate::StoreKind;
 use crate::options::{Given, Tls, TlsMode};
 use crate::pem::{Authorities, ClientIdentity};
-use crate::plain::SOCKET_WITH_TLS;
+use crate::plain::{SOCKET_WITH_TLS, TLS_OFF, TLS_ON};
 use crate::url::Url;
 
 /// A database server and a database in it. Neither URL nor password appear in any text of this type or of its
@@ -35,7 +35,13 @@ impl<E: Engine> ServerStore<E> {
         form: E::URL.form,
         is_file: false,
         has_own_workers: false,
-        open: |url, given| Ok(Box::new(Self::from_parts(url, given)?)),
+        open: |url, given| {
+            let store = Self::from_parts(url, given)?;
+            match store.refusal() {
+                Some(problem) => Err(E::URL.wrong(problem)),
+                None => Ok(Box::new(store)),
+            }
+        },
     };
 
     /// The server at this URL.
@@ -46,7 +52,7 @@ impl<E: Engine> ServerStore<E> {
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let wrong = |problem| E::URL.wrong(problem);
         let url = Url::split(url, E::URL.schemes).map_err(wrong)?;
-        let given = Given::read(&[E::OPTIONS], &[], &url.parameters).map_err(wrong)?;
+        let given = Given::read(&E::OPTIONS.into(), &url.parameters).map_err(wrong)?;
         Self::from_parts(&url, &given)
     }
 
@@ -185,7 +191,7 @@ impl<E: Engine> ServerStore<E> {
         match login.has_tls && login.has_socket {
             // The driver would go without TLS, and say nothing.
             true => Some(SOCKET_WITH_TLS.into()),
-            false => self.engine.refusal().or_else(|| login.refusal("tls=verify", "tls=off")),
+            false => self.engine.refusal().or_else(|| login.refusal(TLS_ON, TLS_OFF)),
         }
     }
 
