@@ -29,6 +29,7 @@
 mod engines;
 mod environment;
 mod error;
+mod examine;
 mod generator;
 mod layout;
 mod options;
@@ -39,11 +40,13 @@ mod worker;
 
 pub use uidring;
 pub use uidring_store::{
-    AnyStore, LeafNode, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned,
-    SegmentTable, ServerError, TableError, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    AnyStore, Finding, LeafNode, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag,
+    Pruned, SegmentTable, ServerError, StoreUse, TableError, Verdict, WorkerNode, WorkerRange,
+    WorkerTable, WorkerUsage,
 };
 
 pub use self::error::{AnyFillError, AnyTakeError};
+pub use self::examine::Examined;
 pub use self::generator::{AnyGenerator, AnyStats, TagGenerator};
 pub use self::options::Options;
 pub use self::prepared::{Prepared, PreparedTag};

@@ -33,9 +33,9 @@ const USUAL_POWER: u32 = 3;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Options {
-    source: Source,
-    url: Url,
-    given: Given,
+    pub(crate) source: Source,
+    pub(crate) url: Url,
+    pub(crate) given: Given,
     place: String,
     /// Whether paths must be absolute.
     is_absolute: bool,

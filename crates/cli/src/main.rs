@@ -5,6 +5,7 @@ mod args;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
+mod doctor;
 mod ending;
 mod failure;
 mod generate;
@@ -77,6 +78,7 @@ enum Command {
     /// ids. The table is in the store of --url; by default that is the file uidring/segments.db in your data directory.
     #[command(subcommand)]
     Segment(segment::SegmentCommand),
+    Doctor(doctor::DoctorArgs),
     /// Explain the URLs of stores
     // The text is the help.
     #[command(override_help = urls::page())]
@@ -195,6 +197,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(&args),
         Command::Worker(command) => worker::run(&command),
         Command::Segment(command) => segment::run(&command),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Urls => stdio::print(&urls::page()),
         #[cfg(feature = "server")]
         Command::Serve(args) => serve::run(*args, Cli::command),

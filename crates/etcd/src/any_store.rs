@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::{AnyStore, LeaseOptions, LeaseTable, WorkerTable};
+use uidring_store::{AnyStore, Finding, LeaseOptions, LeaseTable, StoreUse, WorkerTable};
 
 use crate::EtcdStore;
+use crate::examine::examine;
 
 impl AnyStore for EtcdStore {
     fn has(&self) -> &'static str {
@@ -19,6 +20,10 @@ impl AnyStore for EtcdStore {
     /// etcd has no clock to compare this host's with.
     fn worker_table(&self, _: Option<Duration>) -> Result<Box<dyn WorkerTable + Send>, Error> {
         Ok(Box::new(self.worker_ids()))
+    }
+
+    fn examine(&self, purpose: StoreUse) -> Vec<Finding> {
+        examine(self, purpose)
     }
 
     fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {

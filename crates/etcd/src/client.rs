@@ -137,6 +137,11 @@ impl Client {
         answer(&self.post("kv/txn", &transaction(compare, success, failure))?)
     }
 
+    /// Returns what an endpoint says of its member.
+    pub fn status(&mut self) -> Result<Value, Problem> {
+        self.post("maintenance/status", &json!({}))
+    }
+
     fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
         let EtcdStore { endpoints, attempt_timeout, deadline, .. } = &self.store;
         let share = *deadline / u32::try_from(endpoints.len()).unwrap_or(u32::MAX);

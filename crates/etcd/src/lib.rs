@@ -4,6 +4,7 @@ mod any_store;
 mod client;
 mod counter;
 mod error;
+mod examine;
 mod key_value;
 mod leases;
 mod node;

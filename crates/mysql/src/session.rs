@@ -7,7 +7,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Value as Parameter};
 use uidring_store::WorkerRange;
 use uidring_store::server::{
-    Cell, Changed, Done, Inspected, Problem, RANGE_COMMENT, Row, Table, Value, check_version,
+    Cell, Changed, Done, Inspected, Problem, RANGE_COMMENT, Row, Table, Value, check_version, only,
 };
 use uidring_store::sql::Dialect;
 
@@ -186,6 +186,18 @@ impl uidring_store::server::Session for Session {
         run(&mut self.conn, &format!("ALTER TABLE WORKER_NODE COMMENT = '{RANGE_COMMENT}'")).await
     }
 
+    /// By the account's own privileges; those of its roles are not listed.
+    async fn may_create(&mut self) -> Done<Self, Option<bool>> {
+        let own = "GRANTEE = CONCAT('\\'', REPLACE(CURRENT_USER(), '@', '\\'@\\''), '\\'')
+                   AND PRIVILEGE_TYPE = 'CREATE'";
+        let select = format!(
+            "SELECT (SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE {own})
+             + (SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES
+                WHERE {own} AND DATABASE() LIKE TABLE_SCHEMA)"
+        );
+        Ok(Some(only(self.look(&select, &[]).await?)?.int(0)? != 0))
+    }
+
     fn identity(&self) -> String {
         self.identity.map_or_else(
             || "0".into(),
@@ -270,7 +282,7 @@ async fn catch_up(conn: &mut Conn) -> Done<Session, ()> {
 
 /// What a cluster may lose although each of its nodes syncs.
 fn check_galera(server: Inspected<'_>, options: &str) -> Done<Session, ()> {
-    server.report(3, || {
+    server.report_lasting(3, || {
         "it is a node of a Galera cluster, which confirms a commit when the other nodes have received \
          it, and not when they have written it: if several crash at about the same time, it may be \
          lost, and ids come twice; set innodb_flush_log_at_trx_commit = 1 on all nodes, bootstrap only \

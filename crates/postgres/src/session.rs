@@ -306,6 +306,11 @@ impl uidring_store::server::Session for Session {
         self.check_commit()
     }
 
+    async fn may_create(&mut self) -> Done<Self, Option<bool>> {
+        let select = "SELECT HAS_SCHEMA_PRIVILEGE(CURRENT_SCHEMA(), 'CREATE')";
+        Ok(only(self.look(select, &[]).await?)?.optional_int(0)?.map(|may| may != 0))
+    }
+
     fn identity(&self) -> String {
         if self.has_identity { IDENTITY } else { "CAST(0 AS BIGINT)" }.into()
     }

@@ -6,8 +6,11 @@ use std::time::Duration;
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
 use uidring::{Error, Layout, WorkerSource};
-use uidring_store::{AnyStore, LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+use uidring_store::{
+    AnyStore, Finding, LeaseOptions, LeaseTable, SegmentTable, StoreUse, WorkerTable,
+};
 
+use crate::examine::examine;
 use crate::file::Kind;
 use crate::{KIND, SqliteLeases, SqliteStore};
 
@@ -57,6 +60,10 @@ impl AnyStore for SqliteStore {
 
     fn check_segments(&self) -> Result<Vec<String>, Error> {
         self.segments().check()
+    }
+
+    fn examine(&self, purpose: StoreUse) -> Vec<Finding> {
+        examine(self, purpose)
     }
 
     fn worker_file(&self) -> Option<PathBuf> {

@@ -12,6 +12,7 @@ mod dedicated;
 mod dialect;
 mod disk;
 mod error;
+mod examine;
 mod file;
 mod forked;
 mod format;

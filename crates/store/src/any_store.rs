@@ -9,7 +9,8 @@ use uidring::worker::Ordinal;
 use uidring::{Error, Layout, WorkerSource};
 
 use crate::{
-    LeafNode, LeaseOptions, LeaseTable, SegmentTable, TableError, WorkerRange, WorkerTable,
+    Finding, LeafNode, LeaseOptions, LeaseTable, SegmentTable, StoreUse, TableError, WorkerRange,
+    WorkerTable,
 };
 
 /// A store whose engine the user of a program chooses. It displays as the path of its file, or as the address of its
@@ -129,6 +130,10 @@ pub trait AnyStore: fmt::Display {
     fn check_segments(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
+
+    /// Looks for what makes a start fail that wants this, and for what could go wrong later, as far as the engine alone
+    /// can tell. It changes nothing and uses up no worker id.
+    fn examine(&self, purpose: StoreUse) -> Vec<Finding>;
 
     /// Returns the file that holds the worker ids; `None` for a server.
     fn worker_file(&self) -> Option<PathBuf> {

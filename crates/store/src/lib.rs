@@ -10,6 +10,7 @@ mod credentials;
 mod cryptography;
 mod error;
 pub mod files;
+mod finding;
 mod fitting;
 mod identity;
 mod leaf_node;
@@ -43,6 +44,7 @@ pub use self::credentials::Credentials;
 #[cfg(feature = "tls")]
 pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
+pub use self::finding::{Finding, StoreUse, Verdict};
 pub use self::fitting::Fitting;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leaf_node::LeafNode;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::Finding;
+
 /// What is refused of a server that is reached by a Unix socket.
 pub const SOCKET_WITH_TLS: &str =
     "TLS was asked for, and a Unix socket has none; leave out the one or the other";
@@ -44,6 +46,21 @@ impl Login {
             "a connection to {host} has no TLS: anyone on the path can read and change all of it, and get the \
              password by asking for it"
         ))
+    }
+
+    /// Says how connections are protected.
+    pub fn finding(&self) -> Finding {
+        match self.hosts.iter().find(|host| !is_local(host)) {
+            _ if self.has_tls => Finding::good("TLS", "each connection has TLS"),
+            None => Finding::good("TLS", "connections do not leave this machine, or have TLS"),
+            Some(host) => Finding::risk(
+                "TLS",
+                format!(
+                    "a connection to {host} has no TLS: who can see the packets of the network can read and change \
+                     them; write {TLS_ON}"
+                ),
+            ),
+        }
     }
 
     /// The first other machine to which a password is sent without TLS.

@@ -3,10 +3,12 @@
 
 mod any_store;
 mod client;
+mod clocks;
 mod connection;
 mod create;
 mod engine;
 mod error;
+mod examine;
 mod explain;
 mod leases;
 mod nodes;

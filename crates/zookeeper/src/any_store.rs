@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use uidring::{Error, WorkerSource};
-use uidring_store::{AnyStore, LeafNode, WorkerRange};
+use uidring::{Error, StoreErrorKind, WorkerSource};
+use uidring_store::{AnyStore, Finding, LeafNode, StoreUse, WorkerRange};
 
 use crate::LeafZooKeeper;
 
@@ -27,9 +27,24 @@ impl AnyStore for LeafZooKeeper {
         Ok(Box::new(self.clone()))
     }
 
+    fn examine(&self, _: StoreUse) -> Vec<Finding> {
+        match self.instances() {
+            Err(error) if !is_missing(&error) => vec![Finding::error("connection", &error)],
+            _ => vec![
+                Finding::good("connection", "the servers answer"),
+                self.registry.servers.password(true).finding(),
+            ],
+        }
+    }
+
     fn instances(&self) -> Result<Vec<LeafNode>, Error> {
         self.registry.servers.leaf_nodes(&self.registry.name)
     }
+}
+
+/// Whether nobody has registered yet. The first start makes the nodes.
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::NotFound)
 }
 
 impl fmt::Display for LeafZooKeeper {

@@ -52,7 +52,7 @@ async fn nodes(tree: &impl Tree, registry: &Registry) -> Result<Vec<LeafNode>, Z
     let (forever, temporary) = (registry.forever(), registry.temporary());
     if tree.read(&forever).await?.is_none() {
         let problem = format!("there is no {forever} yet");
-        return Err(registry.error(StoreErrorKind::Denied, problem));
+        return Err(registry.error(StoreErrorKind::NotFound, problem));
     }
     // A registry that only Java Leafs have used has no such folder.
     let live = match tree.read(&temporary).await? {

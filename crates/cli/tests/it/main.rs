@@ -8,6 +8,8 @@ mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
+#[cfg(all(feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
+mod doctor;
 mod ending;
 #[cfg(feature = "etcd")]
 mod etcd;

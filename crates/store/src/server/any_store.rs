@@ -5,8 +5,9 @@ use std::time::Duration;
 use uidring::Error;
 use uidring::segment::SegmentStore;
 
+use super::examine::examine;
 use super::{Engine, ServerSegments, ServerStore};
-use crate::{AnyStore, LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+use crate::{AnyStore, Finding, LeaseOptions, LeaseTable, SegmentTable, StoreUse, WorkerTable};
 
 impl<E: Engine> AnyStore for ServerStore<E> {
     fn has(&self) -> &'static str {
@@ -34,6 +35,10 @@ impl<E: Engine> AnyStore for ServerStore<E> {
 
     fn segment_table(&self) -> Result<Box<dyn SegmentTable + Send + Sync>, Error> {
         Ok(Box::new(self.segments().create_table_if_missing(true)))
+    }
+
+    fn examine(&self, purpose: StoreUse) -> Vec<Finding> {
+        examine(self, purpose)
     }
 
     fn segment_store(&self) -> Result<Box<dyn SegmentStore>, Error> {

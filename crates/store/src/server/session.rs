@@ -113,6 +113,9 @@ pub trait Session: Send + Sync + Sized {
     /// [`RANGE_COMMENT`](super::RANGE_COMMENT), and its counter stands at the first worker id of the range or above.
     fn mark_range(&mut self, range: WorkerRange) -> impl Future<Output = Done<Self, ()>> + Send;
 
+    /// Returns whether the account may create tables; `None` if the server does not say.
+    fn may_create(&mut self) -> impl Future<Output = Done<Self, Option<bool>>> + Send;
+
     /// An expression for a number above 0 that tells the server that evaluates it from others; 0 where the
     /// server does not say.
     fn identity(&self) -> String;

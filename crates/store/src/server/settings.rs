@@ -1,12 +1,13 @@
 //! The options that every server has.
 
 use std::fmt;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::problem::Problem;
 use crate::options::{CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, Given, MAX_CLOCK_DIFFERENCE};
-use crate::warn_once;
+use crate::{Finding, Verdict, warn_once};
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub struct Settings {
     pub is_cluster: bool,
     /// How far the server's clock and this host's may differ at a start.
     pub max_clock_difference: Option<Duration>,
+    /// Where an examination is told of risks, which neither warns of them nor fails.
+    pub(super) risks: Option<Sender<Finding>>,
     /// Which risks of the server were reported.
     reported: Arc<[OnceLock<()>; Settings::RISKS]>,
 }
@@ -40,6 +43,7 @@ impl Default for Settings {
             requires_durability: false,
             is_cluster: false,
             max_clock_difference: None,
+            risks: None,
             reported: Arc::default(),
         }
     }
@@ -78,6 +82,33 @@ impl Inspected<'_> {
     ///
     /// [`Problem::Refused`] with the explanation.
     pub fn report<F>(self, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem<F>> {
+        self.tell(risk, Verdict::Fault, explain)
+    }
+
+    /// The same, for a risk that no setting removes.
+    ///
+    /// # Errors
+    ///
+    /// As [`report`](Self::report).
+    pub fn report_lasting<F>(
+        self,
+        risk: usize,
+        explain: impl Fn() -> String,
+    ) -> Result<(), Problem<F>> {
+        self.tell(risk, Verdict::Risk, explain)
+    }
+
+    fn tell<F>(
+        self,
+        risk: usize,
+        verdict: Verdict,
+        explain: impl Fn() -> String,
+    ) -> Result<(), Problem<F>> {
+        if let Some(risks) = &self.settings.risks {
+            // It is received as long as the examination lasts.
+            let _ = risks.send(Finding { about: "durability", verdict, text: explain() });
+            return Ok(());
+        }
         if self.settings.requires_durability {
             return Err(Problem::Refused(explain()));
         }

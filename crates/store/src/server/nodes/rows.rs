@@ -5,6 +5,7 @@ use std::time::Duration;
 use uidring::Layout;
 use uidring::clock::{Clock, SystemClock};
 
+use crate::server::clocks;
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::Problem;
@@ -46,11 +47,8 @@ impl<E: Engine> Operation<E> for Assign {
         let row = only(session.begin_with(&look, &[]).await?)?;
         let after = SystemClock.now();
         let (newest, theirs) = (row.optional_unsigned(0)?, row.millis(1)?);
-        // The best time in between counts, in favour of both clocks.
-        let ours = theirs.max(before).min(after);
-        let apart = ours.saturating_since(theirs).max(theirs.saturating_since(ours));
-        if let Some(limit) = self.max_clock_difference.filter(|limit| apart > *limit) {
-            return Err(Problem::ClockDiffers { ours, theirs, limit });
+        if let Some(limit) = self.max_clock_difference {
+            clocks::compare([before, theirs, after], limit)?;
         }
         let range = recorded(session, row.int(2)? != 0).await?;
         let id = insert_node(session, &self.node, newest).await?;

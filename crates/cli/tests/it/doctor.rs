@@ -1,0 +1,294 @@
+//! `uidring doctor`: what it says of healthy stores of each engine, and of planted faults, and that it changes nothing.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use uidring_testkit::certificates::Authority;
+use uidring_testkit::etcd::Etcd;
+use uidring_testkit::mariadb::{self, MariaDb};
+use uidring_testkit::postgres::Postgres;
+use uidring_testkit::zookeeper::ZooKeeper;
+
+use crate::support::program::with;
+use crate::support::{Home, Run};
+
+/// What `doctor` says: its status, and the findings of each store as `VERDICT ABOUT: TEXT`.
+fn doctor(mut command: Command) -> (Option<i32>, Vec<Vec<String>>) {
+    let run = Run::of(command.args(["--format", "json"]));
+    for secret in ["p@ss", "%40", "s3cret"] {
+        assert!(!format!("{run:?}").contains(secret), "{run:?}");
+    }
+    let stores: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    let word = |value: &Value| value.as_str().expect("a text").to_owned();
+    let finding = |finding: &Value| {
+        let [verdict, about, text] = ["verdict", "about", "text"].map(|key| word(&finding[key]));
+        format!("{verdict} {about}: {text}")
+    };
+    let findings = |store: &Value| {
+        store["findings"].as_array().expect("findings").iter().map(finding).collect()
+    };
+    (run.status, stores.as_array().expect("stores").iter().map(findings).collect())
+}
+
+/// Examines the store at this URL.
+fn examine(url: &str) -> (Option<i32>, Vec<String>) {
+    let home = Home::new();
+    let mut command = home.command("doctor");
+    command.env("UIDRING_URL", url).env("UIDRING_INSTANCE", "web-0");
+    let (status, mut stores) = doctor(command);
+    (status, stores.pop().expect("a store"))
+}
+
+#[track_caller]
+fn is_healthy(url: &str, expected: &[&str]) {
+    let (status, found) = examine(url);
+    assert_eq!(status, Some(0), "{found:#?}");
+    for part in expected {
+        assert!(found.iter().any(|finding| finding.starts_with(part)), "{part}: {found:#?}");
+    }
+}
+
+/// Finds this fault, whose text has all of the words.
+#[track_caller]
+fn has_fault(url: &str, about: &str, words: &[&str]) {
+    let (status, found) = examine(url);
+    assert_eq!(status, Some(1), "{found:#?}");
+    let begin = format!("fix {about}: ");
+    let is_it = |finding: &&String| {
+        finding.starts_with(&begin) && words.iter().all(|word| finding.contains(word))
+    };
+    assert!(found.iter().any(|finding| is_it(&finding)), "{about} {words:?}: {found:#?}");
+}
+
+fn init(url: &str) {
+    for words in ["worker init --leases", "segment create orders --step 100"] {
+        let home = Home::new();
+        let run = Run::of(home.command(words).env("UIDRING_URL", url));
+        assert_eq!(run.status, Some(0), "{words}: {run:?}");
+    }
+}
+
+fn assign(url: &str) -> String {
+    let home = Home::new();
+    Run::of(home.command("worker assign").env("UIDRING_URL", url)).stdout
+}
+
+/// All but the certificates: which server, account and table does not matter to them.
+#[track_caller]
+fn databases_are_healthy(url: &str) {
+    init(url);
+    assert_eq!(assign(url), "1\n");
+    let workers = "ok worker ids: 4194302 are left; it is too early";
+    let common = ["ok connection", "ok TLS", "ok durability", "ok clock", "ok rights", "ok layout"];
+    is_healthy(url, &[&common[..], &[workers]].concat());
+    is_healthy(
+        &with(url, "worker=lease&layout=snowflake"),
+        &["ok rights", "ok leases: 0 are held, and 1022 are free"],
+    );
+    is_healthy(&with(url, "tag=orders"), &["ok tag: `orders` goes on from 1, in steps of 100"]);
+    // Nothing was used up.
+    assert_eq!(assign(url), "2\n");
+    is_healthy(&with(url, "tag=orders"), &["ok tag: `orders` goes on from 1"]);
+
+    has_fault(&with(url, "tag=other"), "tag", &["no tag `other`", "uidring segment create other"]);
+    let ended = with(url, "layout=28/22/13/s/2016-05-20");
+    has_fault(&ended, "layout", &["ended on 2024-11-20"]);
+    let worker = "layout=28/1/13/s/2026-01-01&worker=";
+    has_fault(&with(url, &format!("{worker}disposable")), "worker ids", &["none is left", "reuse"]);
+    has_fault(&with(url, &format!("{worker}lease")), "leases", &["0 are held, and 0 are free"]);
+}
+
+#[test]
+fn mariadb_is_healthy_or_its_fault_is_named() {
+    let server = MariaDb::shared();
+    let database = server.database();
+    databases_are_healthy(&database.url());
+    let wrong = database.url().replace(&*database.user(), "nobody");
+    has_fault(&wrong, "connection", &["Access denied"]);
+    database.execute("ALTER TABLE WORKER_NODE ENGINE = MyISAM");
+    has_fault(&database.url(), "durability", &["ALTER TABLE WORKER_NODE ENGINE = InnoDB"]);
+    database.execute("ALTER TABLE WORKER_NODE ENGINE = InnoDB COMMENT = 'uidring version 2'");
+    has_fault(&database.url(), "connection", &["WORKER_NODE has another version"]);
+    database.execute("ALTER TABLE WORKER_NODE COMMENT = ''");
+    database.execute("UPDATE leaf_alloc SET step = 0");
+    has_fault(&with(&database.url(), "tag=orders"), "tag", &["step is 0"]);
+
+    let empty = server.database();
+    has_fault(&empty.url(), "rights", &["WORKER_NODE", "uidring worker init"]);
+    let reader = format!("{}_r", empty.user());
+    empty.administer(&format!("CREATE USER {reader} IDENTIFIED BY '{}'", empty.password()));
+    empty.administer(&format!("GRANT SELECT, INSERT ON {}.* TO {reader}", empty.name()));
+    let reader = empty.url_of(&reader, &server.address().to_string());
+    has_fault(&reader, "rights", &["uidring worker init", "no right of its own to create it"]);
+    init(&empty.url());
+    let lease = with(&reader, "worker=lease");
+    has_fault(&lease, "rights", &["UPDATE command denied", "SELECT, INSERT and UPDATE"]);
+}
+
+#[test]
+fn a_server_that_forgets_or_has_another_time_is_named() {
+    let clock = "--init-connect=SET timestamp = UNIX_TIMESTAMP() + 30";
+    let server = MariaDb::start_with(&["--log-bin", "--sync-binlog=0", clock]);
+    let url = server.database().url();
+    init(&url);
+    has_fault(&url, "durability", &["sync_binlog is 0", "set sync_binlog = 1"]);
+    has_fault(&url, "clock", &["its clock says", "set the wrong one right"]);
+    server.stop();
+    has_fault(&with(&url, "deadline=1s"), "connection", &["is the server running?"]);
+}
+
+#[test]
+fn an_expired_certificate_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path());
+    let start = |shown| {
+        let arguments = authority.arguments(&shown);
+        MariaDb::start_with(&arguments.each_ref().map(|argument| &**argument))
+    };
+    let ca = format!("ca={}", authority.certificate().display());
+    let server = start(authority.server());
+    let url = with(&server.database().url(), &ca);
+    init(&url);
+    is_healthy(&url, &["ok TLS: each connection has TLS; the server's certificate is signed by"]);
+    let unverified = with(&url.replace(&*format!("?{ca}"), ""), "tls=unverified");
+    let (status, found) = examine(&unverified);
+    assert_eq!(status, Some(0), "{found:#?}");
+    assert!(found.iter().any(|finding| finding.starts_with("risk TLS: ")), "{found:#?}");
+    let server = start(authority.expired());
+    has_fault(&with(&server.database().url(), &ca), "connection", &["needs a new certificate"]);
+}
+
+#[test]
+fn postgresql_is_healthy_or_its_fault_is_named() {
+    let server = Postgres::shared();
+    let database = server.database();
+    databases_are_healthy(&database.url());
+    database.execute("ALTER TABLE leaf_alloc SET UNLOGGED");
+    has_fault(&with(&database.url(), "tag=orders"), "durability", &["SET LOGGED"]);
+    database.execute("ALTER TABLE leaf_alloc SET LOGGED");
+    let empty = server.database();
+    let reader = format!("{}_r", empty.user());
+    empty.administer(&format!("CREATE USER {reader} PASSWORD '{}'", empty.password()));
+    let reader = empty.url_of(&reader, &server.address().to_string());
+    has_fault(&reader, "rights", &["uidring worker init", "no right of its own to create it"]);
+    init(&empty.url());
+    has_fault(&reader, "rights", &["permission denied for table worker_node"]);
+}
+
+#[test]
+fn etcd_is_healthy_or_its_fault_is_named() {
+    let server = Etcd::start();
+    let url = server.url("doctor");
+    init_etcd(&url);
+    let rights = "ok rights: the user may read and write";
+    is_healthy(&url, &["ok connection", "ok TLS", rights, "ok worker ids: 4194302 are left"]);
+    is_healthy(
+        &with(&url, "worker=lease"),
+        &[rights, "ok leases: 0 are held, and 4194302 are free"],
+    );
+    assert_eq!(assign(&url), "2\n");
+    let away = url.replace("etcd://", "etcd://127.0.0.1:1,");
+    has_fault(&with(&away, "deadline=1s"), "connection", &["no connection", "127.0.0.1:1"]);
+
+    server.post("maintenance/alarm", &json!({"action": "ACTIVATE", "alarm": "NOSPACE"}));
+    has_fault(&url, "alarms", &["NOSPACE", "etcdctl alarm disarm"]);
+    server.post("maintenance/alarm", &json!({"action": "DEACTIVATE", "alarm": "NOSPACE"}));
+    for user in ["root", "ids"] {
+        server.post("auth/user/add", &json!({"name": user, "password": "s3cret"}));
+        server.post("auth/role/add", &json!({"name": user}));
+        server.post("auth/user/grant", &json!({"user": user, "role": user}));
+    }
+    // In base 64: from `/doctor/` to before `/doctor0`.
+    let (key, end) = ("L2RvY3Rvci8=", "L2RvY3RvcjA=");
+    let reads = json!({"permType": "READ", "key": key, "range_end": end});
+    server.post("auth/role/grant", &json!({"name": "ids", "perm": reads}));
+    server.post("auth/enable", &json!({}));
+    let reader = url.replace("etcd://", "etcd://ids:s3cret@");
+    has_fault(&reader, "rights", &["grant the user's role readwrite"]);
+}
+
+fn init_etcd(url: &str) {
+    assert_eq!(assign(url), "1\n");
+}
+
+#[test]
+fn a_registry_is_healthy_or_its_fault_is_named() {
+    let server = ZooKeeper::shared();
+    let url = format!(
+        "zookeeper://{}?name={}&generator=leaf-snowflake&cache=none",
+        server.hosts(),
+        server.name()
+    );
+    is_healthy(
+        &url,
+        &["ok connection", "ok TLS", "ok worker ids: 1024 are left for new instances"],
+    );
+    let home = Home::new();
+    let mut unnamed = home.command("doctor");
+    unnamed.env("UIDRING_URL", &url).env_remove("UIDRING_INSTANCE");
+    let (status, found) = doctor(unnamed);
+    assert!(status == Some(1) && format!("{found:?}").contains("UIDRING_INSTANCE is not set"));
+    let away = "zookeeper://127.0.0.1:1?name=a&generator=leaf-snowflake";
+    has_fault(away, "connection", &["no session"]);
+}
+
+#[test]
+fn a_file_is_healthy_or_its_fault_is_named() {
+    let home = Home::new();
+    let on = |words: &str| doctor(home.command(&format!("doctor {words}")));
+    let (status, found) = on("sqlite:a.db?mode=rwc");
+    assert!(status == Some(0) && format!("{found:?}").contains("the first start creates"));
+    let (status, found) = on("sqlite:a.db");
+    assert!(status == Some(1) && format!("{found:?}").contains("there is no such file"));
+    assert!(!home.folder.path().join("a.db").exists(), "nothing was made");
+    for words in ["worker init -u sqlite:a.db", "generate -u sqlite:a.db --layout snowflake"] {
+        assert_eq!(home.run(words).status, Some(0));
+    }
+    let (status, found) = on("sqlite:a.db");
+    assert_eq!(status, Some(0), "{found:#?}");
+    let (status, found) = on("sqlite:a.db?layout=31/10/22");
+    assert!(
+        status == Some(1) && format!("{found:?}").contains("the leases are for layout 41/10/12")
+    );
+    std::fs::write(
+        home.folder.path().join("b.db"),
+        "no database, but longer than a header of one is, so that it is \
+        read as one, which takes a hundred bytes",
+    )
+    .expect("writes");
+    let (status, found) = on("sqlite:b.db");
+    assert!(status == Some(1) && found[0].iter().any(|finding| finding.starts_with("fix file: ")));
+}
+
+/// Two stores with ranges, and a third that overlaps with one of them.
+#[test]
+fn ranges_that_overlap_are_named() {
+    let (home, databases) = (Home::new(), [(); 3].map(|()| MariaDb::shared().database()));
+    let urls = databases.each_ref().map(mariadb::Database::url);
+    for (index, (url, range)) in urls.iter().zip(["1-99", "100-199", "150-250"]).enumerate() {
+        let mut init = home.command(&format!("worker init --workers {range}"));
+        assert_eq!(Run::of(init.env("UIDRING_URL", url)).status, Some(0));
+        std::fs::write(home.folder.path().join(format!("url{index}")), url).expect("writes");
+    }
+    let (status, found) = doctor(home.command("doctor --url-file url0 --url-file url1"));
+    assert_eq!(status, Some(0), "{found:#?}");
+    let (status, found) = doctor(
+        home.command("doctor --url-file url0 --url-file url1 --url-file url2 --url-file url2"),
+    );
+    assert_eq!(status, Some(1), "{found:#?}");
+    let faults = |store: &Vec<String>| store.iter().filter(|text| text.starts_with("fix")).count();
+    assert_eq!(found.iter().map(faults).collect::<Vec<_>>(), [0, 0, 1, 1], "{found:#?}");
+    let names = [&databases[1], &databases[2]].map(mariadb::Database::name);
+    let fault = found[2].last().expect("a fault");
+    assert!(names.iter().all(|name| fault.contains(name)), "{fault}");
+    assert!(
+        fault.starts_with("fix ranges: ") && fault.contains("worker ids 150 to 199"),
+        "{fault}"
+    );
+    // Another layout's ids are other ids.
+    let other = with(&urls[2], "layout=snowflake&worker=disposable");
+    std::fs::write(home.folder.path().join("url2"), other).expect("writes");
+    let (status, found) = doctor(home.command("doctor --url-file url1 --url-file url2"));
+    assert_eq!(status, Some(0), "{found:#?}");
+}

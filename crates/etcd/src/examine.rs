@@ -1,0 +1,61 @@
+//! What can be seen of a cluster before a start, without changing anything in it.
+
+use serde_json::Value;
+use uidring_store::{Finding, StoreUse};
+
+use crate::EtcdStore;
+use crate::client::Client;
+use crate::key_value::{get, put, version_below};
+
+/// Examines a cluster for a start that wants this.
+pub fn examine(store: &EtcdStore, purpose: StoreUse) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for endpoint in &store.endpoints {
+        let mut member = store.clone();
+        member.endpoints = vec![endpoint.clone()];
+        match Client::new(&member).run(Client::status) {
+            Ok(status) => findings.push(of_member(&member, &status)),
+            Err(error) => findings.push(Finding::error("connection", &error)),
+        }
+    }
+    findings.push(store.password().finding());
+    let mut keys = vec![store.counter(), store.nodes()];
+    if purpose == StoreUse::Lease {
+        keys.extend([store.lease_keys(), store.layout()]);
+    }
+    let puts: Vec<_> = keys.iter().flat_map(|key| [put(key, ""), get(key)]).collect();
+    // etcd checks the rights of both branches. No key was changed less often than never.
+    let never = version_below(&keys[0], 0);
+    let tried =
+        Client::new(store).run(|client| client.transact(std::slice::from_ref(&never), &puts, &[]));
+    findings.push(match tried {
+        Ok(_) => Finding::good("rights", "the user may read and write the keys of the prefix"),
+        Err(error) => Finding::error("rights", &error),
+    });
+    findings
+}
+
+/// What a member says of itself. Alarms are the cluster's.
+fn of_member(member: &EtcdStore, status: &Value) -> Finding {
+    let version = status["version"].as_str().unwrap_or("unknown");
+    let errors: Vec<_> = status["errors"].as_array().into_iter().flatten().collect();
+    let errors: Vec<_> = errors.iter().filter_map(|error| error.as_str()).collect();
+    let has_leader = status["leader"].as_str().is_some_and(|leader| leader != "0");
+    match &*errors {
+        _ if !has_leader => Finding::fault(
+            "connection",
+            format!(
+                "{member} knows no leader: a majority of the members has to be up and connected"
+            ),
+        ),
+        [] => Finding::good("connection", format!("{member} answers, version {version}")),
+        errors => Finding::fault(
+            "alarms",
+            format!(
+                "{member}: {}; NOSPACE: compact and defragment, or raise --quota-backend-bytes, then `etcdctl alarm \
+                 disarm`; CORRUPT: replace the member that differs before anything else",
+                errors.join(", ")
+            ),
+        ),
+    }
+}

@@ -1,0 +1,70 @@
+//! What can be seen of a file before a start, without changing it.
+
+use std::path::Path;
+
+use uidring_store::{AnyStore, Finding, StoreUse};
+
+use crate::SqliteStore;
+use crate::disk::bytes_free;
+use crate::file::Kind;
+use crate::volume::{Keeps, Standing, standing};
+
+/// A disk with less is full soon: leases write all the time, and logs grow to some megabytes.
+const LITTLE: u64 = 64 << 20;
+
+/// Examines the file for a start that wants this.
+pub fn examine(store: &SqliteStore, purpose: StoreUse) -> Vec<Finding> {
+    let kind = match purpose {
+        StoreUse::Disposable | StoreUse::Lease => Kind::Workers,
+        StoreUse::Segments => Kind::Segments,
+    };
+    let path = store.path(kind);
+    let shown = path.display();
+    let is_there = path.exists();
+    let checked = match purpose {
+        StoreUse::Segments => store.check_segments().map(|_| ()),
+        _ => store.check_workers(None),
+    };
+    let mut findings = vec![match checked {
+        Err(error) => Finding::error("file", &error),
+        Ok(()) if is_there => Finding::good("file", format!("{shown} is a file of uidring")),
+        Ok(()) => Finding::good("file", format!("the first start creates {shown}")),
+    }];
+    if is_there && let Some(finding) = read_only(&path) {
+        findings.push(finding);
+    }
+    match bytes_free(&path) {
+        Some(left) if left < LITTLE => findings.push(Finding::risk(
+            "disk",
+            format!("{} KiB are left on the disk of {shown}: make room", left >> 10),
+        )),
+        Some(left) => {
+            findings.push(Finding::good("disk", format!("{} MiB are left", left >> 20)));
+        }
+        None => {}
+    }
+    // Where it is refused, the check of the file has said so.
+    if let Standing::Doubtful(why) = standing(&path, Keeps::HostsIds) {
+        findings.push(Finding::risk(
+            "disk",
+            format!(
+                "this is a container ({why}), and {shown} may end with it: keep the file on a volume; \
+                 UIDRING_CONTAINER=0 says that this is no container"
+            ),
+        ));
+    }
+    findings
+}
+
+#[cfg(unix)]
+fn read_only(path: &Path) -> Option<Finding> {
+    use rustix::fs::{Access, access};
+    let refused = access(path, Access::READ_OK | Access::WRITE_OK).err()?;
+    let text = format!("this account may not write {}: {refused}", path.display());
+    Some(Finding::fault("rights", text))
+}
+
+#[cfg(not(unix))]
+fn read_only(_: &Path) -> Option<Finding> {
+    None
+}

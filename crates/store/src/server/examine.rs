@@ -1,0 +1,136 @@
+//! What can be seen of a database server before a start, without changing anything in it.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use uidring::Timestamp;
+use uidring::clock::{Clock, SystemClock};
+
+use super::client::Client;
+use super::clocks;
+use super::connection::Operation;
+use super::engine::{Engine, Purpose};
+use super::explain::explain;
+use super::problem::{Problem, State};
+use super::row::only;
+use super::session::{Done, Session};
+use super::store::ServerStore;
+use super::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE};
+use crate::{Finding, StoreUse};
+
+/// Statements that need the rights that a start needs, and meet no row.
+const WORKERS: &[(Table, &str)] = &[(
+    WORKER_NODE,
+    "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
+     SELECT HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED FROM WORKER_NODE WHERE 1 = 0",
+)];
+
+const LEASES: &[(Table, &str)] = &[
+    WORKERS[0],
+    (
+        UIDRING_LEASE,
+        "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED)
+         SELECT WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED FROM UIDRING_LEASE WHERE 1 = 0",
+    ),
+    (UIDRING_LEASE, "UPDATE UIDRING_LEASE SET TOKEN = TOKEN WHERE 1 = 0"),
+];
+
+const SEGMENTS: &[(Table, &str)] =
+    &[(LEAF_ALLOC, "UPDATE leaf_alloc SET max_id = max_id WHERE 1 = 0 AND biz_tag = ''")];
+
+/// The errors of this work speak of the first table, and the versions of all are checked.
+const ALL: Table =
+    Table { all: &["WORKER_NODE", "UIDRING_LEASE", "UIDRING_RANGE", "leaf_alloc"], ..WORKER_NODE };
+
+/// Clocks that are further apart than this are a fault.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// Examines a server for a start that wants this.
+pub(super) fn examine<E: Engine>(store: &ServerStore<E>, purpose: StoreUse) -> Vec<Finding> {
+    let mut store = store.clone();
+    let (sender, risks) = channel();
+    store.settings.risks = Some(sender);
+    let statements = match purpose {
+        StoreUse::Disposable => WORKERS,
+        StoreUse::Lease => LEASES,
+        StoreUse::Segments => SEGMENTS,
+    };
+    let looked = match Client::new(&store, Purpose::Admin).run(&Examine { statements }) {
+        Ok(looked) => looked,
+        Err(error) => return vec![Finding::error("connection", &error)],
+    };
+    let tls = match store.engine.warning() {
+        Some(warning) => Finding::risk("TLS", warning),
+        None => store.engine.login().finding(),
+    };
+    let answers = Finding::good("connection", "the server answers, and accepts writes");
+    let mut findings = vec![answers, tls];
+    let risks: Vec<_> = risks.try_iter().collect();
+    if risks.is_empty() {
+        let text = "by its settings, the server keeps what it has confirmed if its machine crashes";
+        findings.push(Finding::good("durability", text));
+    }
+    findings.extend(risks);
+    findings.push(match clocks::compare(looked.clocks, CLOCK_TOLERANCE) {
+        Ok(()) => Finding::good("clock", "the server's clock and this host's agree to a second"),
+        Err(problem) => Finding::error("clock", &explain::<E>(&store.engine, &ALL, problem)),
+    });
+    findings.push(match looked.failed {
+        None => Finding::good("rights", "the tables are there, and the account may use them"),
+        Some((table, problem)) => {
+            let is_missing = problem.state() == Some(State::NoTable);
+            let error = explain(&store.engine, &table, problem);
+            let mut finding = Finding::error("rights", &error);
+            if is_missing && looked.may_create == Some(false) {
+                finding.text.push_str(
+                    "; this account has no right of its own to create it: grant it CREATE, or use another account for this",
+                );
+            }
+            finding
+        }
+    });
+    findings
+}
+
+struct Examine {
+    statements: &'static [(Table, &'static str)],
+}
+
+struct Looked<F> {
+    /// This host's clock, the server's, and this host's again.
+    clocks: [Timestamp; 3],
+    /// The first table that cannot be used, and why.
+    failed: Option<(Table, Problem<F>)>,
+    /// Whether the account may create tables; `None` if the server does not say.
+    may_create: Option<bool>,
+}
+
+impl<E: Engine> Operation<E> for Examine {
+    const TABLE: Table = ALL;
+
+    type Done = Looked<E::Failure>;
+
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Self::Done> {
+        let dialect = E::Session::DIALECT;
+        let now = format!("SELECT {}", (dialect.millis)(dialect.now));
+        let before = SystemClock.now();
+        let row = only(session.look(&now, &[]).await?)?;
+        let clocks = [before, row.millis(0)?, SystemClock.now()];
+        let may_create = session.may_create().await?;
+        let mut looked = Looked { clocks, failed: None, may_create };
+        for (table, statement) in self.statements {
+            session.begin().await?;
+            let done = session.execute(statement, &[]).await;
+            session.rollback().await?;
+            match done {
+                Ok(_) => {}
+                Err(problem) if problem.is_answered() => {
+                    looked.failed = Some((*table, problem));
+                    break;
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+        Ok(looked)
+    }
+}
