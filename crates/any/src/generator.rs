@@ -1,9 +1,12 @@
 //! A generator of any kind.
 
+use std::sync::Arc;
+
 use uidring::generator::{CachedStats, ClockedStats};
 use uidring::segment::{SegmentError, SegmentHandle, SegmentStats};
 use uidring::{
-    CachedUidGenerator, ClockedUidGenerator, Decoded, Error, SegmentGenerator, Uid, UidGenerator,
+    CachedUidGenerator, ClockedUidGenerator, Decoded, Error, PerThreadGenerator, SegmentGenerator,
+    TakeError, Uid, UidGenerator,
 };
 use uidring_store::TableError;
 
@@ -15,19 +18,31 @@ const PORTION: usize = 256;
 /// A generator whose kind a URL chose.
 ///
 /// Its methods may be called from any number of threads at once. If one take returns before another begins, its id is
-/// smaller; ids of segments keep that order within the process. A take costs what the generator's own does, and one
+/// smaller; ids of segments keep that order within the process, and with `order=per-thread` the ids of each thread do. A
+/// take costs what the generator's own does, and one
 /// branch, which is always the same.
 // A tag of its own: the compiler would compute the kind from a field of a generator, by three instructions more.
 #[repr(u8)]
+#[expect(clippy::large_enum_variant, reason = "a program has few of them")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnyGenerator {
     /// With a ring that a thread keeps full.
     Cached(CachedUidGenerator),
-    /// With the clock, which each take reads.
-    Clocked(ClockedUidGenerator),
     /// With the numbers of a tag.
     Segment(TagGenerator),
+    /// Of another kind. These are one variant, since a fourth would cost each take of the first an instruction.
+    Other(OtherGenerator),
+}
+
+/// A generator of a kind that URLs seldom choose.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OtherGenerator {
+    /// With the clock, which each take reads.
+    Clocked(ClockedUidGenerator),
+    /// With a ring, in which each thread counts through blocks of its own.
+    PerThread(PerThreadGenerator<Arc<CachedUidGenerator>>),
 }
 
 /// A generator of segments, and the tag to take from.
@@ -71,7 +86,7 @@ impl AnyGenerator {
     pub fn next_uid(&self) -> Result<Uid, AnyTakeError> {
         match self {
             Self::Cached(generator) => Ok(generator.next_uid()?),
-            Self::Clocked(generator) => Ok(generator.next_uid()?),
+            Self::Other(generator) => Ok(generator.next_uid()?),
             Self::Segment(TagGenerator { tag, .. }) => Ok(uid(tag.next_id()?)),
         }
     }
@@ -85,7 +100,7 @@ impl AnyGenerator {
     pub fn try_next_uid(&self) -> Result<Uid, AnyTakeError> {
         match self {
             Self::Cached(generator) => Ok(generator.try_next_uid()?),
-            Self::Clocked(generator) => Ok(generator.try_next_uid()?),
+            Self::Other(generator) => Ok(generator.try_next_uid()?),
             Self::Segment(TagGenerator { tag, .. }) => Ok(uid(tag.try_next_id()?)),
         }
     }
@@ -99,7 +114,12 @@ impl AnyGenerator {
     pub async fn next_uid_async(&self) -> Result<Uid, AnyTakeError> {
         match self {
             Self::Cached(generator) => Ok(generator.next_uid_async().await?),
-            Self::Clocked(generator) => Ok(generator.next_uid_async().await?),
+            Self::Other(OtherGenerator::Clocked(generator)) => {
+                Ok(generator.next_uid_async().await?)
+            }
+            Self::Other(OtherGenerator::PerThread(generator)) => {
+                Ok(generator.next_uid_async().await?)
+            }
             Self::Segment(TagGenerator { tag, .. }) => Ok(uid(tag.next_id_async().await?)),
         }
     }
@@ -112,8 +132,8 @@ impl AnyGenerator {
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), AnyFillError> {
         match self {
             Self::Cached(generator) => generator.fill(out).map_err(|failed| failed.map(Into::into)),
-            Self::Clocked(generator) => {
-                generator.fill(out).map_err(|failed| failed.map(Into::into))
+            Self::Other(generator) => {
+                generator.as_uid_generator().fill(out).map_err(|failed| failed.map(Into::into))
             }
             Self::Segment(TagGenerator { tag, .. }) => fill(tag, out),
         }
@@ -128,7 +148,7 @@ impl AnyGenerator {
     pub fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
         match self {
             Self::Cached(generator) => generator.decode(uid),
-            Self::Clocked(generator) => generator.decode(uid),
+            Self::Other(generator) => generator.as_uid_generator().decode(uid),
             Self::Segment(TagGenerator { tag, .. }) => {
                 let place = format!("the tag {}", tag.name());
                 Err(TableError::Lacks {
@@ -149,7 +169,10 @@ impl AnyGenerator {
     pub fn stats(&self) -> Result<AnyStats, SegmentError> {
         Ok(match self {
             Self::Cached(generator) => AnyStats::Cached(generator.stats()),
-            Self::Clocked(generator) => AnyStats::Clocked(generator.stats()),
+            Self::Other(OtherGenerator::Clocked(generator)) => AnyStats::Clocked(generator.stats()),
+            Self::Other(OtherGenerator::PerThread(generator)) => {
+                AnyStats::Cached(generator.generator().stats())
+            }
             Self::Segment(TagGenerator { tag, .. }) => AnyStats::Segment(tag.stats()?),
         })
     }
@@ -158,8 +181,18 @@ impl AnyGenerator {
     pub fn close(&self) {
         match self {
             Self::Cached(generator) => generator.close(),
-            Self::Clocked(generator) => generator.close(),
+            Self::Other(OtherGenerator::Clocked(generator)) => generator.close(),
+            Self::Other(OtherGenerator::PerThread(generator)) => generator.generator().close(),
             Self::Segment(TagGenerator { generator, .. }) => generator.close(),
+        }
+    }
+
+    /// Returns the generator whose ring the ids come from; `None` of other kinds.
+    pub fn as_cached(&self) -> Option<&CachedUidGenerator> {
+        match self {
+            Self::Cached(generator) => Some(generator),
+            Self::Other(OtherGenerator::PerThread(generator)) => Some(generator.generator()),
+            _ => None,
         }
     }
 
@@ -167,8 +200,33 @@ impl AnyGenerator {
     pub fn as_uid_generator(&self) -> Option<&(dyn UidGenerator + Send + Sync)> {
         match self {
             Self::Cached(generator) => Some(generator),
-            Self::Clocked(generator) => Some(generator),
+            Self::Other(generator) => Some(generator.as_uid_generator()),
             Self::Segment(_) => None,
+        }
+    }
+}
+
+impl OtherGenerator {
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self {
+            Self::Clocked(generator) => generator.next_uid(),
+            Self::PerThread(generator) => generator.next_uid(),
+        }
+    }
+
+    #[inline]
+    fn try_next_uid(&self) -> Result<Uid, TakeError> {
+        match self {
+            Self::Clocked(generator) => generator.try_next_uid(),
+            Self::PerThread(generator) => generator.try_next_uid(),
+        }
+    }
+
+    fn as_uid_generator(&self) -> &(dyn UidGenerator + Send + Sync) {
+        match self {
+            Self::Clocked(generator) => generator,
+            Self::PerThread(generator) => generator,
         }
     }
 }

@@ -47,7 +47,7 @@ pub use uidring_store::{
 
 pub use self::error::{AnyFillError, AnyTakeError};
 pub use self::examine::Examined;
-pub use self::generator::{AnyGenerator, AnyStats, TagGenerator};
+pub use self::generator::{AnyGenerator, AnyStats, OtherGenerator, TagGenerator};
 pub use self::options::Options;
 pub use self::prepared::{Prepared, PreparedTag};
 pub use self::worker::WorkerKind;

@@ -301,7 +301,11 @@ impl Options {
         if given.is(&rows::ON_CLOCK_BACK, "new-worker-id") {
             builder = builder.on_clock_back(OnClockBack::NewWorkerId);
         }
-        Ok(Prepared::Cached(Box::new(builder)))
+        let builder = Box::new(builder);
+        Ok(match given.is(&rows::ORDER, "per-thread") {
+            true => Prepared::PerThread(builder),
+            false => Prepared::Cached(builder),
+        })
     }
 
     fn clocked(self, builder: ClockedBuilder) -> Result<Prepared, Error> {

@@ -1,14 +1,15 @@
 //! A generator that is not opened yet.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use uidring::generator::{CachedBuilder, ClockedBuilder};
 use uidring::policy::TakePolicy;
 use uidring::segment::SegmentStore;
-use uidring::{Error, SegmentGenerator};
+use uidring::{Error, PerThreadGenerator, SegmentGenerator};
 
-use crate::{AnyGenerator, TagGenerator};
+use crate::{AnyGenerator, OtherGenerator, TagGenerator};
 
 /// A generator whose options are checked, and which is not opened yet: code can set what a URL cannot.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ use crate::{AnyGenerator, TagGenerator};
 pub enum Prepared {
     /// With a ring that a thread keeps full.
     Cached(Box<CachedBuilder>),
+    /// The same, in which each thread counts through blocks of its own.
+    PerThread(Box<CachedBuilder>),
     /// With the clock, which each take reads.
     Clocked(Box<ClockedBuilder>),
     /// With the numbers of a tag.
@@ -44,7 +47,12 @@ impl Prepared {
     pub fn open(self) -> Result<AnyGenerator, Error> {
         Ok(match self {
             Self::Cached(builder) => AnyGenerator::Cached(builder.build()?),
-            Self::Clocked(builder) => AnyGenerator::Clocked(builder.build()?),
+            Self::PerThread(builder) => AnyGenerator::Other(OtherGenerator::PerThread(
+                PerThreadGenerator::new(Arc::new(builder.build()?)),
+            )),
+            Self::Clocked(builder) => {
+                AnyGenerator::Other(OtherGenerator::Clocked(builder.build()?))
+            }
             Self::Segment(PreparedTag { store, tag, take_policy, .. }) => {
                 let builder = SegmentGenerator::builder(store);
                 let builder = builder.take_policy(take_policy.unwrap_or_default());

@@ -55,6 +55,15 @@ pub static MAX_LAG: Row = Row::new(
 )
 .default("1s");
 
+pub static ORDER: Row = Row::new(
+    "order",
+    Kind::Words(&["ordered", "per-thread"]),
+    "The order of uids over all threads. `ordered`: if one take returns before another begins, its uid is smaller. \
+     `per-thread`: each thread takes blocks of up to 255 uids, which costs less with many threads, and the uids of one thread \
+     increase",
+)
+.default("ordered");
+
 pub static MAX_START_WAIT: Row = Row::new(
     "max-start-wait",
     Kind::Time(Duration::ZERO..=CENTURY),
@@ -121,6 +130,7 @@ pub static CACHED: Owner = owner(
         &BOOST_POWER,
         &MAX_BORROW,
         &MAX_LAG,
+        &ORDER,
         &MAX_START_WAIT,
         &ON_CLOCK_BACK,
         &TAKE,

@@ -24,7 +24,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}?mode=rwc", folder.path().join("w.db").display());
-    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
+    let options = ["worker=disposable", "order=per-thread", "worker=lease", "tag=orders"];
+    all_processes_take_distinct_ids(&url, &options);
 }
 
 #[test]

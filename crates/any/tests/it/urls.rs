@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use uidring_any::{Options, open};
+use uidring_any::{AnyGenerator, Options, OtherGenerator, open};
 use uidring_testkit::child::this_test;
 
 #[test]
@@ -83,7 +83,7 @@ fn code_adds_options_and_cannot_contradict_the_url() {
     let error = options().set("layout", "uid").map(|_| ()).expect_err("twice").to_string();
     assert!(error.contains("`layout` is given twice"), "{error}");
     let generator = options().set("generator", "clock").expect("an option").open().expect("opens");
-    assert!(matches!(generator, uidring_any::AnyGenerator::Clocked(_)));
+    assert!(matches!(generator, AnyGenerator::Other(OtherGenerator::Clocked(_))));
     let last = generator.next_uid().expect("a uid");
     drop(generator);
     let next = options().start_after(last).open().expect("opens").next_uid().expect("a uid");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uidring::Uid;
-use uidring_any::{AnyGenerator, Prepared};
+use uidring_any::{AnyGenerator, OtherGenerator, Prepared};
 
 use crate::failure::Failure;
 use crate::output::{OpenSource, Source};
@@ -21,15 +21,15 @@ pub fn open(prepared: Prepared) -> OpenSource<'static> {
 /// How fast uids can be had, unless there is no limit.
 fn pace(generator: &AnyGenerator) -> Option<Pace> {
     let (worker_id, lease, lead, max_borrow) = match generator {
-        AnyGenerator::Cached(generator) => {
-            let stats = generator.stats();
-            (stats.worker_id, stats.lease, stats.lead, Some(generator.max_borrow()?))
-        }
-        AnyGenerator::Clocked(generator) => {
+        AnyGenerator::Other(OtherGenerator::Clocked(generator)) => {
             let stats = generator.stats();
             (stats.worker_id, stats.lease, Duration::ZERO, None)
         }
-        _ => return None,
+        generator => {
+            let generator = generator.as_cached()?;
+            let stats = generator.stats();
+            (stats.worker_id, stats.lease, stats.lead, Some(generator.max_borrow()?))
+        }
     };
     let layout = *generator.as_uid_generator()?.layout();
     Some(Pace { layout, worker_id, is_leased: lease.is_some(), lead, max_borrow })

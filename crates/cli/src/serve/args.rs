@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use uidring::Uid;
 
 use super::place::{BatchPlace, Place};
@@ -27,7 +27,7 @@ use uidring_store::values::{CENTURY, number, time};
 Examples:
   uidring serve --check
   uidring serve --redis 6380 --http none --thrift none --batch none --check
-  uidring serve --worker lease --url-file /run/secrets/mysql-url --order per-thread --check
+  uidring serve --worker lease --url-file /run/secrets/mysql-url --check
 
 A file for --config:
   http = \"0.0.0.0:8080\"
@@ -143,10 +143,6 @@ pub struct ServeArgs {
           hide_env = true)]
     pub slow: Duration,
 
-    /// The order of uids
-    #[arg(long, value_enum, default_value = "ordered")]
-    pub order: Order,
-
     #[command(flatten, next_help_heading = "Where ids come from")]
     pub url: UrlArgs,
 
@@ -158,13 +154,4 @@ pub struct ServeArgs {
     /// For worker:N, which has no memory: the greatest uid so far with the worker id.
     #[arg(long, value_name = "UID", allow_hyphen_values = true)]
     pub start_after: Option<Uid>,
-}
-
-/// What is promised of the order of uids.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Order {
-    /// If one answer comes before another request is sent, on any connections, its uid is smaller
-    Ordered,
-    /// Uids increase on each connection; less work with several threads
-    PerThread,
 }

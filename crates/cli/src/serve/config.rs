@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::parser::ValueSource;
-use clap::{Command, FromArgMatches, ValueEnum};
+use clap::{Command, FromArgMatches};
 use toml::{Table, Value};
 use uidring_store::read_small_file;
 
-use super::args::{Order, ServeArgs};
+use super::args::ServeArgs;
 use crate::args::url::UrlArgs;
 use crate::failure::Failure;
 use crate::replaced;
@@ -36,8 +36,6 @@ pub struct File {
 pub struct Settings {
     /// Where its ids come from.
     pub url: Option<UrlArgs>,
-    /// What is promised of the order of its uids.
-    pub order: Option<Order>,
     /// Options of the URL, and their values.
     pub options: Vec<(String, String)>,
 }
@@ -110,8 +108,7 @@ pub fn load(
         if name.contains("://") {
             return Err(wrong(&name));
         }
-        let is_of_server = |key: &str| is_flag(key) && key != "order";
-        if let Some(key) = settings.keys().find(|key| is_of_server(key)) {
+        if let Some(key) = settings.keys().find(|key| is_flag(key)) {
             return Err(wrong(&format_args!("names.{name}: `{key}` is no setting of a name")));
         }
         let settings = Settings::of(settings, |_| false);
@@ -147,12 +144,6 @@ impl Settings {
                 "url" => settings.url = Some(UrlArgs { url: Some(text), url_file: None }),
                 "url-file" => {
                     settings.url = Some(UrlArgs { url: None, url_file: Some(text.into()) });
-                }
-                "order" => {
-                    let order = Order::from_str(&text, false);
-                    settings.order = Some(
-                        order.map_err(|_| "the value of `order`: write ordered or per-thread")?,
-                    );
                 }
                 "start-after" => {
                     return Err(

@@ -10,7 +10,7 @@ use uidring::{Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
 use uidring_any::{AnyStore, Options, Prepared, SegmentTable, ServerError, TableError, WorkerKind};
 use uidring_server::{Issuer, Names};
 
-use super::args::{Order, ServeArgs};
+use super::args::ServeArgs;
 use super::config::{File, Settings};
 use crate::advice::with_flags;
 use crate::args::layout::ResolvedLayout;
@@ -43,7 +43,8 @@ pub struct Plan<'a> {
 /// A generator of uids, and its name.
 pub struct Uids<'a> {
     name: &'a str,
-    order: Order,
+    /// Whether each serving thread counts through blocks of its own.
+    is_per_thread: bool,
     pub layout: ResolvedLayout,
     pub worker: WorkerKind,
     /// Where the worker id comes from; `None` where it is chosen.
@@ -63,18 +64,16 @@ impl<'a> Plan<'a> {
             Some(uid) => own.start_after(uid),
             None => own,
         };
-        let mut uids = vec![Uids::new(DEFAULT, own, args.order, flags.clone(), false)?];
+        let mut uids = vec![Uids::new(DEFAULT, own, flags.clone(), false)?];
         for (name, settings) in &file.names {
             if name == DEFAULT {
                 return Err(Failure::Usage(format!(
                     "[names.{DEFAULT}]: the settings of `{DEFAULT}` stand above all tables"
                 )));
             }
-            let order = settings.order.unwrap_or(args.order);
             let its_flags = settings.url.as_ref().map_or_else(|| flags.clone(), UrlArgs::flags);
-            let named = named_options(args, file, settings).and_then(|options| {
-                Uids::new(name, options, order, its_flags, settings.url.is_none())
-            });
+            let named = named_options(args, file, settings)
+                .and_then(|options| Uids::new(name, options, its_flags, settings.url.is_none()));
             uids.push(named.map_err(|failure| about(name, failure))?);
         }
         Ok(Self { args, uids, segments, flags })
@@ -94,7 +93,7 @@ impl<'a> Plan<'a> {
         let mut lines = Vec::new();
         for uids in uids {
             let origin = uids.origin();
-            let Uids { name, order, layout, builder, flags, .. } = uids;
+            let Uids { name, is_per_thread, layout, builder, flags, .. } = uids;
             let built = builder.take_policy(TakePolicy::WaitFor(settings.wait)).build();
             let advised = |error| Failure::from(error).advised(&flags);
             let generator = built.map_err(|error| about(name, advised(error)))?;
@@ -104,9 +103,9 @@ impl<'a> Plan<'a> {
                 layout.worker(generator.worker_id())
             ));
             let generator = Arc::new(generator);
-            let issuer = match order {
-                Order::Ordered => Issuer::Ordered(generator),
-                Order::PerThread => Issuer::PerThread(PerThreadGenerator::new(generator)),
+            let issuer = match is_per_thread {
+                false => Issuer::Ordered(generator),
+                true => Issuer::PerThread(PerThreadGenerator::new(generator)),
             };
             names = names.with(name, issuer).with_origin(name, &origin);
         }
@@ -251,7 +250,6 @@ impl<'a> Uids<'a> {
     fn new(
         name: &'a str,
         options: Options,
-        order: Order,
         flags: String,
         inherits: bool,
     ) -> Result<Self, Failure> {
@@ -280,14 +278,18 @@ impl<'a> Uids<'a> {
                 failure => failure,
             }
         })?;
-        let Prepared::Cached(builder) = prepared else {
-            return Err(Failure::Usage(
-                "a server has generator=cached; it serves the tags of its store besides".into(),
-            ));
+        let (builder, is_per_thread) = match prepared {
+            Prepared::Cached(builder) => (builder, false),
+            Prepared::PerThread(builder) => (builder, true),
+            _ => {
+                return Err(Failure::Usage(
+                    "a server has generator=cached; it serves the tags of its store besides".into(),
+                ));
+            }
         };
         let builder = if is_own { builder.namespace(name) } else { *builder };
         let builder = if is_limited { builder } else { builder.max_borrow(MAX_BORROW) };
-        Ok(Self { name, order, layout, worker, store, builder, flags })
+        Ok(Self { name, is_per_thread, layout, worker, store, builder, flags })
     }
 
     /// Where worker ids come from, for people.
