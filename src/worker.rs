@@ -23,6 +23,6 @@ pub(crate) use self::renewals::LeaseStart;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub use self::renewals::{LeaseAction, RenewRequest, RenewalMachine, Renewer};
-pub use self::source::{EnvWorkerId, FixedWorkerId};
+pub use self::source::FixedWorkerId;
 pub(crate) use self::source::{WorkerChoice, WorkerRequest, WorkerSource};
 pub use self::stats::LeaseStats;

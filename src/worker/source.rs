@@ -1,6 +1,5 @@
 //! Where the worker ids of generators come from.
 
-use std::env;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -157,52 +156,6 @@ impl WorkerSource for FixedWorkerId {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         request.layout.check_worker_id(self.0)?;
         Ok(self.0.into())
-    }
-
-    fn is_fixed(&self) -> bool {
-        true
-    }
-}
-
-/// The worker id in the environment variable `UIDRING_WORKER_ID`; otherwise like
-/// [`FixedWorkerId`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EnvWorkerId;
-
-impl EnvWorkerId {
-    /// The variable's name.
-    pub const VARIABLE: &'static str = "UIDRING_WORKER_ID";
-
-    /// Returns whether the variable is set.
-    pub fn is_set() -> bool {
-        env::var_os(Self::VARIABLE).is_some()
-    }
-}
-
-impl WorkerSource for EnvWorkerId {
-    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
-        let wrong = |what: String| Error::Environment {
-            problem: format!(
-                "the environment variable {} {what}; set it to a worker id, a whole number from 0",
-                Self::VARIABLE
-            ),
-        };
-        let Some(value) = env::var_os(Self::VARIABLE) else {
-            return Err(wrong("is not set".into()));
-        };
-        let value = value.to_string_lossy();
-        let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-        let worker_id = value.parse().ok().filter(|_| digits);
-        let worker_id = worker_id.ok_or_else(|| {
-            // A URL may hold a password.
-            let is_url = value.contains("://");
-            wrong(match &*value {
-                "" => "is empty: set a number, or unset it".into(),
-                _ if is_url => "holds a URL".into(),
-                _ => format!("holds `{value}`"),
-            })
-        })?;
-        FixedWorkerId(worker_id).acquire(request)
     }
 
     fn is_fixed(&self) -> bool {

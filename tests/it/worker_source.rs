@@ -7,7 +7,7 @@ use std::time::Duration;
 use uidring::clock::ManualClock;
 use uidring::generator::{CachedBuilder, SequenceStart};
 use uidring::padding::PadderCore;
-use uidring::worker::{EnvWorkerId, FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
+use uidring::worker::{FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, Tick, Timestamp, Uid,
     UidGenerator, Worker, WorkerRequest, WorkerSource,
@@ -108,7 +108,6 @@ fn what_a_source_gives_is_checked() {
         }
     }
     assert!(matches!(cached().worker_from(Failing).build(), Err(Error::NoWorkerId)));
-    assert!(matches!(cached().worker_from(EnvWorkerId).build(), Err(Error::Environment { .. })));
 }
 
 /// A lease that counts how often it was given back.

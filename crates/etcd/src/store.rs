@@ -13,9 +13,6 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
 use crate::error;
 
-/// The environment variable with user and password.
-const AUTH_VARIABLE: &str = "UIDRING_ETCD_AUTH";
-
 /// How errors call what it holds.
 const CREDENTIALS: &str = "user and password of etcd";
 
@@ -102,16 +99,6 @@ impl EtcdStore {
     /// holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.login = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
-        Ok(self)
-    }
-
-    /// Logs in likewise by the environment variable `UIDRING_ETCD_AUTH`, if it is set.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::Credentials`](uidring_store::TableError::Credentials), for an empty variable too.
-    pub fn auth_from_env(mut self) -> Result<Self, Error> {
-        self.login = Credentials::from_env(CREDENTIALS, AUTH_VARIABLE)?.or(self.login);
         Ok(self)
     }
 

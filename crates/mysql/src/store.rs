@@ -68,8 +68,6 @@ impl Engine for MySql {
     const URL: ServerUrl = ServerUrl {
         form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
         schemes: &["mysql", "mysql2", "mariadb", "trilogy"],
-        variable: "UIDRING_MYSQL_URL",
-        in_variable: "in UIDRING_MYSQL_URL",
     };
 
     const OPTIONS: &'static Owner = &options::OWNER;

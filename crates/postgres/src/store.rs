@@ -71,8 +71,6 @@ impl Engine for Postgres {
     const URL: ServerUrl = ServerUrl {
         form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
         schemes: &["postgres", "postgresql", "postgis"],
-        variable: "UIDRING_POSTGRES_URL",
-        in_variable: "in UIDRING_POSTGRES_URL",
     };
 
     const OPTIONS: &'static Owner = &options::OWNER;

@@ -1,6 +1,5 @@
 //! User and password for stores whose addresses have none.
 
-use std::env;
 use std::path::Path;
 
 use uidring::Error;
@@ -25,25 +24,11 @@ impl Credentials {
     /// [`TableError::Credentials`], which does not repeat what the file holds.
     pub fn from_file(what: &'static str, path: &Path) -> Result<Self, Error> {
         let text = read_secret(what, path)?;
-        Self::parse(what, "in the file", text.lines().next().unwrap_or_default())
-    }
-
-    /// Reads `USER:PASSWORD` from an environment variable, if it is set.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::Credentials`], also if the variable is empty or not UTF-8.
-    pub fn from_env(what: &'static str, variable: &'static str) -> Result<Option<Self>, Error> {
-        let Some(text) = env::var_os(variable) else { return Ok(None) };
-        Self::parse(what, variable, text.to_str().unwrap_or_default()).map(Some)
-    }
-
-    fn parse(what: &'static str, place: &'static str, text: &str) -> Result<Self, Error> {
-        match text.trim().split_once(':') {
+        match text.lines().next().unwrap_or_default().trim().split_once(':') {
             Some((user, password)) if !user.is_empty() && !password.is_empty() => {
                 Ok(Self { user: user.into(), password: password.into() })
             }
-            _ => Err(TableError::Credentials { what, place }.into()),
+            _ => Err(TableError::Credentials { what }.into()),
         }
     }
 }

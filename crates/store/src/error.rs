@@ -271,12 +271,10 @@ pub enum TableError {
     },
 
     /// A user and a password are written wrongly. They are not repeated here.
-    #[error("{what} ({place}) are wrong; write USER:PASSWORD")]
+    #[error("{what}, in the file, are wrong; write USER:PASSWORD")]
     Credentials {
         /// Whose they are.
         what: &'static str,
-        /// The variable that holds them, or that a file does.
-        place: &'static str,
     },
 
     /// A store does not have what is wanted of it.

@@ -14,9 +14,6 @@ use super::hosts::parse;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 
-/// The environment variable with user and password.
-const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
-
 /// How errors call what it holds.
 const CREDENTIALS: &str = "user and password of the registry";
 
@@ -89,16 +86,6 @@ impl ZooKeeperServers {
     pub(super) fn login(mut self, user: Credentials) -> Self {
         self.auth = Some(user);
         self
-    }
-
-    /// Logs in likewise by the environment variable `UIDRING_ZOOKEEPER_AUTH`, if it is set.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::Credentials`](uidring_store::TableError::Credentials), for an empty variable too.
-    pub fn auth_from_env(mut self) -> Result<Self, Error> {
-        self.auth = Credentials::from_env(CREDENTIALS, AUTH_VARIABLE)?.or(self.auth);
-        Ok(self)
     }
 
     /// Accepts only certificates signed by an authority in this PEM file, for servers with `tls://`. Without

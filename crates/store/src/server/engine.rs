@@ -32,7 +32,7 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// What people call such a server.
     const NAME: &'static str;
 
-    /// How its URLs are written, and where they are found.
+    /// How its URLs are written.
     const URL: ServerUrl;
 
     /// The options of its URLs.

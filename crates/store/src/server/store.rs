@@ -91,17 +91,6 @@ impl<E: Engine> ServerStore<E> {
         url::in_file(path.as_ref(), &E::URL, Self::from_url)
     }
 
-    /// The server whose URL is in the engine's environment variable, such as `UIDRING_MYSQL_URL`; `None` if it is
-    /// not set.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`from_url`](Self::from_url), for an empty variable too: whoever sets it means a server, and
-    /// worker ids from elsewhere may be in use there.
-    pub fn from_env() -> Result<Option<Self>, Error> {
-        url::in_env(&E::URL, Self::from_url)
-    }
-
     /// Requires TLS with a certificate signed by an authority in this PEM file, and by no other.
     ///
     /// # Errors

@@ -1,23 +1,18 @@
-//! How the URLs of an engine are written, and where they are found.
+//! How the URLs of an engine are written.
 
-use std::env;
 use std::path::Path;
 
 use uidring::Error;
 
 use crate::{ServerError, read_secret};
 
-/// How the URL of a kind of server is written, and where it is found.
+/// How the URL of a kind of server is written.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerUrl {
     /// How it is written.
     pub form: &'static str,
     /// What it begins with, before `://`.
     pub schemes: &'static [&'static str],
-    /// The environment variable with a server's URL.
-    pub variable: &'static str,
-    /// How errors call that place.
-    pub in_variable: &'static str,
 }
 
 impl ServerUrl {
@@ -54,16 +49,4 @@ pub(super) fn in_file<S>(
     }
     let url = text.lines().next().unwrap_or_default().trim();
     from_url(url).map_err(|error| form.found(error, &place))
-}
-
-/// Returns the store whose URL is in the environment variable; `None` if it is not set.
-pub(super) fn in_env<S>(
-    form: &ServerUrl,
-    from_url: impl FnOnce(&str) -> Result<S, Error>,
-) -> Result<Option<S>, Error> {
-    let Some(url) = env::var_os(form.variable) else { return Ok(None) };
-    let url = url
-        .to_str()
-        .ok_or_else(|| form.wrong_in(form.in_variable, "it is no UTF-8 text".into()))?;
-    from_url(url.trim()).map(Some).map_err(|error| form.found(error, form.in_variable))
 }
