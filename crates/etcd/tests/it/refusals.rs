@@ -101,7 +101,7 @@ fn tls_needs_the_right_certificates_on_both_sides() {
     // The server wants TLS, and the client has none.
     let plain = at(&server.endpoints().replace("https", "http")).deadline(Duration::from_secs(2));
     let text = refused(&plain, StoreErrorKind::Unreachable);
-    assert!(text.contains("https://HOST:PORT"), "{text}");
+    assert!(text.contains("do they have TLS (tls=verify"), "{text}");
     let wrong = trusting(&authority).tls_client(&client.key, &client.certificate);
     assert!(chain(&wrong.expect_err("the wrong way round")).contains("no certificate"));
 }

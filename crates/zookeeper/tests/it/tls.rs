@@ -168,7 +168,7 @@ fn a_port_without_tls_and_a_port_with_it_are_told_apart() {
     let plain = at(&format!("127.0.0.1:{}", server.tls_port()));
     let error = plain.connect_deadline(Duration::from_secs(2)).leaf_nodes("orders");
     let text = chain(&error.expect_err("no answer"));
-    assert!(text.contains("with it, write tls://HOST:PORT"), "{text}");
+    assert!(text.contains("with it, write tls=verify"), "{text}");
 }
 
 /// What a file is refused for.
