@@ -25,21 +25,19 @@ pub struct ReportArgs {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Print more: what the libraries log, and a summary even of a short run; -vv for all details
+    /// Print more: what the libraries log, and a summary; -vv for all details
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
 
-    /// The form of messages on stderr. Mistakes found while the command line is read are always text
+    /// The form of messages on stderr; json prints one object per line
     #[arg(long, value_enum, value_name = "FORMAT", global = true, default_value = "text")]
     log_format: LogFormat,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
-    /// Lines for people
     #[default]
     Text,
-    /// A JSON object per line, with timestamp, level and message
     Json,
 }
 

@@ -4,6 +4,7 @@ mod access;
 mod args;
 mod check;
 mod config;
+mod limits;
 mod names;
 mod place;
 mod sockets;
@@ -35,8 +36,9 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     };
     sockets::check(&args)?;
     let names = names::Plan::new(&args, &file)?;
-    let server =
-        Server::new().limits(limits(&args)).threads(args.threads.unwrap_or_else(usual_threads));
+    let server = Server::new()
+        .limits(limits(&args))
+        .threads(args.limits.threads.unwrap_or_else(usual_threads));
     let (mut access, mut server) = Access::open(&args, server)?;
     if args.check {
         check::check(&names)?;
@@ -118,11 +120,11 @@ fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
             ending::init::end_by(signal);
         }
     });
-    let left = running.stop(args.drain);
+    let left = running.stop(args.limits.drain);
     if left > 0 {
         report::warning(format_args!(
             "{left} connections had not ended after {:?} and were cut off; --drain allows more time",
-            args.drain
+            args.limits.drain
         ));
     }
     // Gives leases back.
@@ -134,23 +136,23 @@ fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
 
 fn limits(args: &ServeArgs) -> Limits {
     let mut limits = Limits::default();
-    limits.connections = args.max_connections;
+    limits.connections = args.limits.max_connections;
     // Some for listeners, the store and the log.
     let wanted =
-        u64::try_from(args.max_connections).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
+        u64::try_from(args.limits.max_connections).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
     let files = rlimit::increase_nofile_limit(wanted).unwrap_or(wanted);
     let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
-    if room < args.max_connections {
+    if room < args.limits.max_connections {
         report::warning(format_args!(
             "at most {room} connections, as this process may open {} files: raise the limit (ulimit -Hn, \
              LimitNOFILE=), or lower --max-connections {}",
-            files, args.max_connections
+            files, args.limits.max_connections
         ));
         limits.connections = room;
     }
-    limits.batch = args.max_batch;
-    limits.idle = args.idle;
-    limits.slow = args.slow;
+    limits.batch = args.limits.max_batch;
+    limits.idle = args.limits.idle;
+    limits.slow = args.limits.slow;
     limits
 }
 

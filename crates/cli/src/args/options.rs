@@ -51,11 +51,17 @@ fn flag(row: &'static Row) -> Arg {
         default => format!("{}. Without it: {default}", row.help),
     };
     let short = row.help.split(". ").next().unwrap_or(row.help);
+    let short = match row.kind {
+        Kind::Words(words) => format!("{short}: {}", words.join(", ")),
+        _ => short.to_owned(),
+    };
     let flag = Arg::new(id(row)).long(row.name).help(short).long_help(help);
     let flag = flag.allow_hyphen_values(true);
     match row.kind {
         Kind::Words(words) => flag
             .value_name(row.name.to_uppercase())
+            // The help has them, too.
+            .hide_possible_values(true)
             .value_parser(PossibleValuesParser::new(words.iter().copied())),
         Kind::Time(_) => flag.value_name("TIME").value_parser(checked(row)),
         _ => flag.value_name(row.name.to_uppercase()).value_parser(checked(row)),

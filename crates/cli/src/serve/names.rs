@@ -59,7 +59,7 @@ impl<'a> Plan<'a> {
     pub fn new(args: &'a ServeArgs, file: &'a File) -> Result<Self, Failure> {
         let flags = url_of_file(args, file)?.unwrap_or(&args.url).flags();
         let own = own_options(args, file)?;
-        let segments = if args.no_segments { None } else { segments_of(&own)? };
+        let segments = if args.limits.no_segments { None } else { segments_of(&own)? };
         let own = match args.start_after {
             Some(uid) => own.start_after(uid),
             None => own,
@@ -94,7 +94,7 @@ impl<'a> Plan<'a> {
         for uids in uids {
             let origin = uids.origin();
             let Uids { name, is_per_thread, layout, builder, flags, .. } = uids;
-            let built = builder.take_policy(TakePolicy::WaitFor(settings.wait)).build();
+            let built = builder.take_policy(TakePolicy::WaitFor(settings.limits.wait)).build();
             let advised = |error| Failure::from(error).advised(&flags);
             let generator = built.map_err(|error| about(name, advised(error)))?;
             lines.push(format!(
@@ -110,8 +110,8 @@ impl<'a> Plan<'a> {
             names = names.with(name, issuer).with_origin(name, &origin);
         }
         if let Some(store) = store {
-            let (segments, table) =
-                segments(&*store, settings.wait).map_err(|failure| failure.advised(&flags))?;
+            let (segments, table) = segments(&*store, settings.limits.wait)
+                .map_err(|failure| failure.advised(&flags))?;
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
             warn_of_hidden_tags(&own, &tags);
