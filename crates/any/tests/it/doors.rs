@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use uidring_any::uidring::{Error, StoreErrorKind};
-use uidring_any::{NewSegmentTag, Options, open};
+use uidring_any::uidring::{Error, StoreErrorKind, TakeError};
+use uidring_any::{AnyTakeError, NewSegmentTag, Options, open};
 
 use uidring_testkit::child::{Child, this_test};
 use uidring_testkit::etcd::Etcd;
@@ -25,35 +25,103 @@ fn sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}?mode=rwc", folder.path().join("w.db").display());
     let options = ["worker=disposable", "order=per-thread", "worker=lease", "tag=orders"];
-    all_processes_take_distinct_ids(&url, &options);
+    keeps_its_promises(&url, &options);
 }
 
 #[test]
 fn mysql() {
     let database = MariaDb::shared().database();
     let url = format!("{}?deadline=60s", database.url());
-    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
+    keeps_its_promises(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
 }
 
 #[test]
 fn postgres() {
     let database = Postgres::shared().database();
     let url = format!("{}?deadline=60s", database.url());
-    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
+    keeps_its_promises(&url, &["worker=disposable", "worker=lease", "tag=orders"]);
 }
 
 #[test]
 fn etcd() {
     let etcd = Etcd::shared();
     let url = format!("etcd://{}/{}/?deadline=60s", etcd.address(), etcd.next_number());
-    all_processes_take_distinct_ids(&url, &["worker=disposable", "worker=lease"]);
+    keeps_its_promises(&url, &["worker=disposable", "worker=lease"]);
 }
 
 #[test]
 fn zookeeper() {
     let server = ZooKeeper::shared();
     let url = format!("zookeeper://{}?name={}", server.hosts(), server.name());
-    all_processes_take_distinct_ids(&url, &["layout=snowflake"]);
+    keeps_its_promises(&url, &["layout=snowflake"]);
+}
+
+/// What each engine promises for these options.
+fn keeps_its_promises(url: &str, options: &[&str]) {
+    all_processes_take_distinct_ids(url, options);
+    for option in options {
+        let url = format!("{url}&{option}");
+        match *option {
+            "worker=lease" => a_fenced_lease_ends(&url),
+            "tag=orders" => tags_are_dense(&url),
+            _ => {}
+        }
+    }
+    // A password has an `@` of its own.
+    if let Some((begin, rest)) = url.split_once("://").filter(|(_, rest)| rest.contains('@')) {
+        let (_, host) = rest.rsplit_once('@').expect("a host");
+        let wrong = format!("{begin}://nobody:s3cret@{host}&{}", options[0]);
+        let error = open(&wrong).map(|_| ()).expect_err("no such user");
+        let kind = match &error {
+            Error::Store(error) => Some(error.kind()),
+            _ => None,
+        };
+        assert_eq!(kind, Some(StoreErrorKind::Denied), "{error}");
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+    }
+}
+
+/// Whoever is told that a holder is dead says so, and the holder issues nothing more.
+fn a_fenced_lease_ends(url: &str) {
+    let generator = open(url).expect("opens");
+    let first = generator.next_uid().expect("a uid");
+    let worker_id = generator.as_uid_generator().expect("uids").worker_id();
+    let store = Options::from_url(url).expect("a URL").store().expect("a store");
+    store.lease_table(Default::default()).expect("leases").fence(worker_id).expect("fenced");
+    let begin = Instant::now();
+    let lost = AnyTakeError::Uid(TakeError::LeaseLost);
+    while generator.next_uid().map(|_| ()).err().map(|error| error.to_string())
+        != Some(lost.to_string())
+    {
+        assert!(begin.elapsed() < LIMIT, "the lease ends");
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(generator);
+    let next = open(url).expect("opens").next_uid().expect("a uid");
+    assert_ne!(first, next);
+}
+
+/// Two generators of a tag take all numbers of the ranges that they have reserved.
+fn tags_are_dense(url: &str) {
+    let url = url.replace("tag=orders", "tag=bills");
+    let store = Options::from_url(&url).expect("a URL").store().expect("a store");
+    let table = store.segment_table().expect("segments");
+    table.create_tag(&NewSegmentTag::new("bills", 100).expect("a tag")).expect("a tag");
+    let generators = [(); 2].map(|()| open(&url).expect("opens"));
+    let mut ids: Vec<u64> = thread::scope(|scope| {
+        let takers = generators.each_ref().map(|generator| {
+            scope.spawn(|| {
+                (0..500).map(|_| generator.next_uid().expect("an id").get()).collect::<Vec<_>>()
+            })
+        });
+        takers.map(|taker| taker.join().expect("takes")).concat()
+    });
+    ids.sort_unstable();
+    let whole = ids.chunk_by(|id, next| id + 1 == *next).map(<[u64]>::len).collect::<Vec<_>>();
+    let distinct: HashSet<_> = ids.iter().collect();
+    assert_eq!(distinct.len(), 1_000);
+    // Only at the end of a generator's last range are numbers left out.
+    assert!(ids[0] == 1 && whole.len() <= 2, "{whole:?}");
 }
 
 /// Of three processes with two threads each one is killed while it takes; three more start meanwhile.
