@@ -83,6 +83,9 @@ fn keeps_its_promises(url: &str, options: &[&str]) {
 
 /// Whoever is told that a holder is dead says so, and the holder issues nothing more.
 fn a_fenced_lease_ends(url: &str) {
+    // The engines' tests run in one process.
+    let (scheme, _) = url.split_once(':').expect("a scheme");
+    let url = &format!("{url}&namespace={scheme}");
     let generator = open(url).expect("opens");
     let first = generator.next_uid().expect("a uid");
     let worker_id = generator.as_uid_generator().expect("uids").worker_id();
@@ -116,12 +119,14 @@ fn tags_are_dense(url: &str) {
         });
         takers.map(|taker| taker.join().expect("takes")).concat()
     });
+    for id in 1..=1_000 {
+        // A range is left out as a whole, by a generator that has reserved it and not come to it.
+        let range = (id - 1) / 100 * 100 + 1;
+        assert!(ids.contains(&id) || !ids.contains(&range), "{id} of the range from {range}");
+    }
     ids.sort_unstable();
-    let whole = ids.chunk_by(|id, next| id + 1 == *next).map(<[u64]>::len).collect::<Vec<_>>();
-    let distinct: HashSet<_> = ids.iter().collect();
-    assert_eq!(distinct.len(), 1_000);
-    // Only at the end of a generator's last range are numbers left out.
-    assert!(ids[0] == 1 && whole.len() <= 2, "{whole:?}");
+    ids.dedup();
+    assert_eq!(ids.len(), 1_000);
 }
 
 /// Of three processes with two threads each one is killed while it takes; three more start meanwhile.
