@@ -179,7 +179,9 @@ impl Options {
 
 fn of_tag(name: &str, tag: Option<&SegmentTag>) -> Finding {
     let Some(tag) = tag else {
-        let text = format!("there is no tag `{name}`: `uidring segment create {name}` creates it");
+        let text = format!(
+            "there is no tag `{name}`: `uidring segment create {name} --step 1000` creates it"
+        );
         return Finding::fault("tag", text);
     };
     let request = SegmentRequest { tag: name.into(), step: 0 };

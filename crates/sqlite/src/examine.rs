@@ -5,6 +5,8 @@ use std::path::Path;
 use uidring_store::{AnyStore, Finding, StoreUse};
 
 use crate::SqliteStore;
+use crate::commits::END;
+use crate::create::beside;
 use crate::disk::bytes_free;
 use crate::file::Kind;
 use crate::volume::{Keeps, Standing, standing};
@@ -30,9 +32,7 @@ pub fn examine(store: &SqliteStore, purpose: StoreUse) -> Vec<Finding> {
         Ok(()) if is_there => Finding::good("file", format!("{shown} is a file of uidring")),
         Ok(()) => Finding::good("file", format!("the first start creates {shown}")),
     }];
-    if is_there && let Some(finding) = read_only(&path) {
-        findings.push(finding);
-    }
+    findings.extend(read_only(&path));
     match bytes_free(&path) {
         Some(left) if left < LITTLE => findings.push(Finding::risk(
             "disk",
@@ -56,12 +56,20 @@ pub fn examine(store: &SqliteStore, purpose: StoreUse) -> Vec<Finding> {
     findings
 }
 
+/// Finds what this account may not write: the file, the count of commits beside it, or the folder, where SQLite creates
+/// its log.
 #[cfg(unix)]
 fn read_only(path: &Path) -> Option<Finding> {
     use rustix::fs::{Access, access};
-    let refused = access(path, Access::READ_OK | Access::WRITE_OK).err()?;
-    let text = format!("this account may not write {}: {refused}", path.display());
-    Some(Finding::fault("rights", text))
+    let whole = std::path::absolute(path).ok()?;
+    let folder = whole.parent().unwrap_or(&whole);
+    let files = [whole.clone(), beside(&whole, END), folder.to_owned()];
+    let mut files = files.iter().filter(|file| file.exists());
+    files.find_map(|file| {
+        let refused = access(file, Access::READ_OK | Access::WRITE_OK).err()?;
+        let text = format!("this account may not write {}: {refused}", file.display());
+        Some(Finding::fault("rights", text))
+    })
 }
 
 #[cfg(not(unix))]

@@ -11,6 +11,8 @@ use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::postgres::Postgres;
 use uidring_testkit::zookeeper::ZooKeeper;
 
+use crate::doors::opened;
+
 /// The options of generators with a ring, and of worker ids.
 const GENERATOR: &str = "generator=cached&layout=31/10/22&namespace=all&boost-power=2&max-borrow=5m&max-lag=2s\
                          &order=ordered&max-start-wait=10s&on-clock-back=stay-ahead&take=5s";
@@ -38,7 +40,7 @@ fn takes(url: &str, options: &str, elsewhere: &[&str], worker: &str) {
         let is_good = examined.findings.iter().all(|finding| finding.verdict == Verdict::Good);
         assert!(is_good, "{:#?}", examined.findings);
     }
-    let generator = read().open().unwrap_or_else(|error| panic!("{scheme}: {error}"));
+    let generator = opened(|| read().open());
     let uid = generator.next_uid().expect("a uid");
     assert!(generator.decode(uid).is_ok(), "{scheme}");
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use uidring_any::uidring::{Error, StoreErrorKind, TakeError};
-use uidring_any::{AnyTakeError, NewSegmentTag, Options, open};
+use uidring_any::{AnyGenerator, AnyTakeError, NewSegmentTag, Options, open};
 
 use uidring_testkit::child::{Child, this_test};
 use uidring_testkit::etcd::Etcd;
@@ -191,22 +191,26 @@ fn life(url: &str, folder: &Path, number: u32, is_killed: bool) -> Vec<u64> {
     ids
 }
 
-/// A process of [`life`].
-#[test]
-fn taker() {
-    let Ok(url) = env::var(URL) else { return };
-    // On a busy machine, a server may not answer in time.
+/// Opens a generator, again and again where a server does not answer in time, as on a busy machine.
+pub fn opened(open: impl Fn() -> Result<AnyGenerator, Error>) -> AnyGenerator {
     let is_late = |error: &Error| match error {
         Error::Store(error) => error.kind() == StoreErrorKind::Unreachable,
         _ => false,
     };
     let begin = Instant::now();
-    let generator = loop {
-        match open(&url) {
+    loop {
+        match open() {
             Err(error) if is_late(&error) && begin.elapsed() < LIMIT => {}
-            generator => break generator.expect("opens"),
+            generator => return generator.expect("opens"),
         }
-    };
+    }
+}
+
+/// A process of [`life`].
+#[test]
+fn taker() {
+    let Ok(url) = env::var(URL) else { return };
+    let generator = opened(|| open(&url));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
