@@ -1,6 +1,6 @@
 //! One padder for many rings, takers that help it, and takers of their own.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use uidring::clock::ManualClock;
 use uidring::generator::SequenceStart;
 use uidring::padding::{NextRun, RunSource};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
-use uidring::policy::TakePolicy;
+use uidring::policy::{PutDecision, PutPolicy, TakePolicy};
 use uidring::ring::{RingBuffer, RingOptions};
 use uidring::{Bits, CachedUidGenerator, Layout, LocalGenerator, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
@@ -220,6 +220,54 @@ fn the_padder_does_not_wait_for_a_helper() {
             assert!(start.elapsed() < Duration::from_secs(30), "it was forgotten");
             thread::yield_now();
         }
+    }
+}
+
+/// A source that has nothing yet after so many runs.
+struct Paused {
+    runs: u64,
+    pauses: Arc<AtomicU64>,
+}
+
+impl RunSource for Paused {
+    fn next_run(&mut self) -> NextRun {
+        if self.runs == 0 {
+            self.pauses.fetch_add(1, Ordering::SeqCst);
+            return NextRun::NotYet(Duration::from_millis(1));
+        }
+        self.runs -= 1;
+        NextRun::Run(1_000 - self.runs)
+    }
+}
+
+/// The put policy's handler is asked about a full ring, and not about one whose source has nothing yet.
+#[test]
+fn a_handler_is_asked_about_full_rings_alone() {
+    for (runs, is_full) in [(900, true), (7, false)] {
+        let [asked, pauses] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+        let counted = Arc::clone(&asked);
+        let handler = PutPolicy::handler(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            PutDecision::Discard
+        });
+        let padder = Padder::start(PadderOptions::default()).expect("starts");
+        let options = RingOptions::new(3).run_bits(0).put_policy(handler);
+        let source = Paused { runs, pauses: Arc::clone(&pauses) };
+        let served = padder.serve(options, source, None).expect("possible");
+        // The padder comes when the ring is low, and when the source may have something.
+        for _ in 0..6 {
+            served.ring().try_take().expect("there");
+        }
+        let begin = Instant::now();
+        let is_seen = || match is_full {
+            true => asked.load(Ordering::SeqCst) > 0,
+            false => pauses.load(Ordering::SeqCst) >= 5,
+        };
+        while !is_seen() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "the padder comes");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(asked.load(Ordering::SeqCst) > 0, is_full);
     }
 }
 

@@ -235,8 +235,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::padding::NextRun;
-    use crate::policy::{PutDecision, PutPolicy};
     use crate::ring::RingOptions;
 
     /// Eight runs of one number, low at four.
@@ -298,47 +296,6 @@ mod tests {
         assert!(!padded.wants_service());
         take(&padded, 1);
         assert!(padded.wants_service());
-    }
-
-    /// The put policy's handler is asked about a full ring, and not about one whose source has nothing yet, or ever.
-    #[test]
-    fn a_handler_is_asked_about_full_rings_alone() {
-        for (runs, after, questions) in [
-            (u64::MAX, NextRun::End, 1),
-            (7, NextRun::NotYet(Duration::from_secs(3_600)), 0),
-            (7, NextRun::End, 0),
-        ] {
-            let asked = Arc::new(AtomicU64::new(0));
-            let handler = {
-                let asked = Arc::clone(&asked);
-                PutPolicy::handler(move |_| {
-                    asked.fetch_add(1, Ordering::Relaxed);
-                    PutDecision::Discard
-                })
-            };
-            let options = RingOptions::new(3).run_bits(0).put_policy(handler);
-            let (producer, _) = RingBuffer::new(options).expect("possible");
-            let padded = PaddedRing::new(producer, Counted { runs, after, next: 0 }, None);
-            let _ = padded.service(PadderIdle::Sleep);
-            assert_eq!(asked.load(Ordering::Relaxed), questions, "{after:?}");
-        }
-    }
-
-    /// A source of so many runs.
-    struct Counted {
-        runs: u64,
-        after: NextRun,
-        next: u64,
-    }
-
-    impl RunSource for Counted {
-        fn next_run(&mut self) -> NextRun {
-            if self.next == self.runs {
-                return self.after;
-            }
-            self.next += 1;
-            NextRun::Run(self.next)
-        }
     }
 
     #[test]

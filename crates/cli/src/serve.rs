@@ -4,7 +4,7 @@ mod access;
 mod args;
 mod check;
 mod config;
-mod limits;
+mod limit_args;
 mod names;
 mod place;
 mod sockets;

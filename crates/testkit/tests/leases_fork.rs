@@ -20,7 +20,7 @@ use uidring_testkit::{chain, request};
 
 /// A child has its parent's lease in its memory, used or not, and leaves it alone.
 fn a_child_leaves_the_lease_alone(table: &dyn LeaseTable) {
-    const LASTS: Duration = Duration::from_secs(3);
+    const LASTS: Duration = Duration::from_secs(5);
     let _alone = alone();
     let layout = Layout::SNOWFLAKE;
     let options = LeaseOptions::default().lasts(LASTS);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use uidring::Uid;
 
-use super::limits::{self, LimitArgs};
+use super::limit_args::{LimitArgs, limits_help};
 use super::place::{BatchPlace, Place};
 use crate::args::options::OptionFlags;
 use crate::args::url::UrlArgs;
@@ -37,7 +37,7 @@ A file for --config:
 #[derive(Args)]
 #[command(
     after_help = EXAMPLES,
-    after_long_help = format!("{}\n\n{EXAMPLES}\n\n{FILE}", limits::help())
+    after_long_help = format!("{}\n\n{EXAMPLES}\n\n{FILE}", limits_help())
 )]
 pub struct ServeArgs {
     /// A file of settings in TOML

@@ -6,7 +6,7 @@ use clap::{Arg, Args, Command};
 use uidring_store::values::{CENTURY, number, time};
 
 /// The flags of [`LimitArgs`] with their defaults, a line for each.
-pub fn help() -> String {
+pub fn limits_help() -> String {
     let command = LimitArgs::augment_args(Command::new("serve"));
     let line = |flag: &Arg| {
         let value = flag.get_value_names().and_then(|names| names.first());
