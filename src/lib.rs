@@ -75,7 +75,7 @@
 //! - [Worker ids and their stores](https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md)
 //! - [Operations: metrics, errors, forks, shutting down](https://docs.rs/crate/uidring/latest/source/docs/operations.md)
 //! - [Benchmarks](https://docs.rs/crate/uidring/latest/source/docs/benchmarks.md)
-//! - [All pages](https://docs.rs/crate/uidring/latest/source/docs/README.md)
+//! - [All pages](https://docs.rs/crate/uidring/latest/source/docs/SUMMARY.md)
 
 #[doc(hidden)]
 pub mod adapter;

@@ -81,6 +81,17 @@ fn links_have_targets() {
     assert!(check("README.md") >= 10);
 }
 
+/// A page that is not in the table of contents is not in the book.
+#[test]
+fn each_page_is_in_the_table_of_contents() {
+    let contents = read("docs/SUMMARY.md");
+    for entry in fs::read_dir(root().join("docs")).expect("docs").flatten() {
+        let name = entry.file_name().into_string().expect("UTF-8");
+        let is_page = name.ends_with(".md") && name != "SUMMARY.md";
+        assert!(!is_page || contents.contains(&format!("]({name})")), "{name}");
+    }
+}
+
 /// The documentation of the crate links to the pages by their address beside it.
 #[test]
 fn links_of_the_crate_lead_to_pages() {

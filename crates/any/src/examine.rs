@@ -54,7 +54,7 @@ impl Options {
         let mut findings = Vec::new();
         if !self.given.harmless().is_empty() {
             let names = self.given.harmless().join(", ");
-            findings.push(Finding::good("options", format!("these change nothing: {names}")));
+            findings.push(Finding::good("options", format!("these parameters have no effect: {names}")));
         }
         let layout = self.layout();
         let is_segment =
