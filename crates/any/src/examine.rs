@@ -34,6 +34,8 @@ pub struct Examined {
 /// Worker ids, and of what.
 #[derive(Debug)]
 struct Workers {
+    /// The store that hands them out; `None` for a worker id of the caller's choice.
+    store: Option<String>,
     ids: RangeInclusive<u64>,
     layout: Layout,
     namespace: Option<String>,
@@ -54,7 +56,10 @@ impl Options {
         let mut findings = Vec::new();
         if !self.given.harmless().is_empty() {
             let names = self.given.harmless().join(", ");
-            findings.push(Finding::good("options", format!("these parameters have no effect: {names}")));
+            findings.push(Finding::good(
+                "options",
+                format!("these parameters have no effect: {names}"),
+            ));
         }
         let layout = self.layout();
         let is_segment =
@@ -71,7 +76,8 @@ impl Options {
                      greatest uid so far",
                 ));
                 let id = worker.acquire(&WorkerRequest::new(layout)).ok().map(|worker| worker.id());
-                ("the worker id of your choice".to_owned(), id.map(|id| id..=id))
+                let place = id.map_or_else(|| "worker:N".to_owned(), |id| format!("worker:{id}"));
+                (place, id.map(|id| id..=id))
             }
             Source::Store(_) => match self.store() {
                 Err(error) => {
@@ -92,7 +98,11 @@ impl Options {
         };
         let namespace = self.given.text(&rows::NAMESPACE).map(str::to_owned);
         let workers = workers.filter(|_| !is_segment);
-        let workers = workers.map(|ids| Workers { ids, layout, namespace });
+        let store = match self.source {
+            Source::Store(_) => Some(place.clone()),
+            Source::Fixed(_) => None,
+        };
+        let workers = workers.map(|ids| Workers { store, ids, layout, namespace });
         // What has been said of the store is not said again.
         if findings.iter().all(|finding| finding.verdict < Verdict::Fault)
             && let Err(error) = self.prepare()
@@ -296,11 +306,11 @@ impl Examined {
     /// Finds worker ids that both stores hand out, for uids that are compared with each other.
     pub fn overlap(&self, other: &Self) -> Option<Finding> {
         let (ours, theirs) = (self.workers.as_ref()?, other.workers.as_ref()?);
-        let is_one = self.place == other.place
-            || (ours.layout, &ours.namespace) != (theirs.layout, &theirs.namespace);
+        let is_one = ours.store.is_some() && ours.store == theirs.store;
+        let are_others = (ours.layout, &ours.namespace) != (theirs.layout, &theirs.namespace);
         let first = *ours.ids.start().max(theirs.ids.start());
         let last = *ours.ids.end().min(theirs.ids.end());
-        if is_one || first > last {
+        if is_one || are_others || first > last {
             return None;
         }
         Some(Finding::fault(

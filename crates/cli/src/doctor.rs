@@ -30,6 +30,10 @@ pub struct DoctorArgs {
     #[arg(value_name = "URL")]
     urls: Vec<String>,
 
+    /// A further URL, as other commands take it
+    #[arg(short, long = "url", value_name = "URL")]
+    url: Vec<String>,
+
     /// A file whose first line is such a URL; may be given several times
     #[arg(long, value_name = "PATH")]
     url_file: Vec<PathBuf>,
@@ -46,7 +50,7 @@ enum Format {
 }
 
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let urls = args.urls.iter().cloned();
+    let urls = args.urls.iter().chain(&args.url).cloned();
     let urls = urls.map(|url| UrlArgs { url: Some(url), url_file: None });
     let files = args.url_file.iter().cloned();
     let files = files.map(|file| UrlArgs { url: None, url_file: Some(file) });

@@ -25,9 +25,10 @@ Options follow after a `?`, separated by `&`. Shells read both characters: quote
 
   generator=cached|clock|snowflake|leaf-snowflake|segment, tag=TAG
   layout=NAME|TIME/WORKER/SEQUENCE[/TICK/EPOCH], namespace=NAME
-  max-borrow=TIME, max-lag=TIME, max-start-wait=TIME, boost-power=N, take=wait|fail|TIME
+  max-borrow=TIME, max-lag=TIME, max-start-wait=TIME, on-clock-back=stay-ahead|new-worker-id
+  boost-power=N, order=ordered|per-thread, take=wait|fail|TIME
   worker=disposable|lease|ordinal, lease=TIME, lease-wait=TIME, ordinal-offset=N
-  tls=off|verify, ca=PATH, cert=PATH, key=PATH, deadline=TIME, connect-timeout=TIME
+  tls=off|verify|unverified, ca=PATH, cert=PATH, key=PATH, deadline=TIME, connect-timeout=TIME
   durability=require, cluster=synchronous, max-clock-difference=TIME; mode=rwc creates a SQLite file
 
 Without worker=, a layout with fewer than 100,000 worker ids leases one and gives it back; with more, each start uses

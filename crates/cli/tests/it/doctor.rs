@@ -246,6 +246,9 @@ fn a_registry_is_healthy_or_its_fault_is_named() {
 fn a_file_is_healthy_or_its_fault_is_named() {
     let home = Home::new();
     let on = |words: &str| doctor(home.command(&format!("doctor {words}")));
+    assert_eq!(on("worker:5 -u worker:6").0, Some(0));
+    let (status, found) = on("worker:5 -u worker:5");
+    assert!(status == Some(1) && format!("{found:?}").contains("both hand out worker ids 5 to 5"));
     let (status, found) = on("sqlite:a.db?mode=rwc");
     assert!(status == Some(0) && format!("{found:?}").contains("the first start creates"));
     let (status, found) = on("sqlite:a.db");

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use uidring_any::table::{GENERATORS, WORKERS};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::postgres::Postgres;
@@ -109,6 +110,15 @@ fn every_example_runs_as_pasted() {
 }
 
 /// The short help fits a screen.
+/// The page of URLs has every option of generators and of worker ids; those of engines are many.
+#[test]
+fn the_page_of_urls_has_the_options() {
+    let page = Home::new().stdout("help urls");
+    for row in GENERATORS.iter().chain(&WORKERS).flat_map(|owner| owner.rows) {
+        assert!(page.contains(&format!("{}=", row.name)), "{}", row.name);
+    }
+}
+
 #[test]
 fn help_is_short() {
     let home = Home::new();
