@@ -187,7 +187,9 @@ pub enum Error {
     },
 
     /// A generator was built without a worker id.
-    #[error("no worker id was given: pass one, or a source that hands one out")]
+    #[error(
+        "no worker id was given: call worker_id(N), or worker_from(source) with a source that hands one out"
+    )]
     NoWorkerId,
 
     /// A generator that is to take a new worker id when the clock goes back has no source of disposable ones.

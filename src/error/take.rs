@@ -25,8 +25,8 @@ pub enum TakeError {
     /// The next tick is further ahead of the clock than the generator may borrow. Once the clock
     /// has caught up, uids flow again.
     #[error(
-        "the next uid would be {lead} ahead of the clock, and may be {limit}; wait, or allow to borrow more \
-         (max_borrow, --max-borrow), or use a layout with more uids a second"
+        "the next uid would be {lead} ahead of the clock, and the limit is {limit}; wait, raise the limit \
+         (max_borrow, --max-borrow), or use a layout with more uids per second"
     )]
     BorrowLimit {
         /// How far the next tick is ahead of the clock.

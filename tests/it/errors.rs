@@ -22,7 +22,7 @@ fn a_main_prints_the_text_and_the_causes() {
     let error = CachedUidGenerator::builder().build().expect_err("no worker id");
     assert_eq!(
         printed(error),
-        "Error: no worker id was given: pass one, or a source that hands one out"
+        "Error: no worker id was given: call worker_id(N), or worker_from(source) with a source that hands one out"
     );
     let error = "2026-13-01".parse::<Timestamp>().expect_err("no such month");
     assert!(printed(error.clone()).starts_with("Error: `2026-13-01` is not a time: "));

@@ -687,7 +687,7 @@ fn a_client_that_takes_all() {
             let answers = ask(&mut client, "INCR uid", 64);
             count += answers.iter().filter(|answer| answer.starts_with(':')).count() as u64;
             // On such a machine, a uid may not be ready in time.
-            let end = format!("ahead of the clock, and may be {limit}s");
+            let end = format!("ahead of the clock, and the limit is {limit}s");
             if let Some(answer) = answers.iter().find(|answer| answer.contains(&end)) {
                 break answer.clone();
             }

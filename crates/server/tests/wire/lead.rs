@@ -67,7 +67,7 @@ fn each_protocol_says_so_and_readiness_turns() {
         line.clear();
         redis.read_line(&mut line).expect("an answer");
     }
-    let text = "ahead of the clock, and may be 600s; wait, or allow to borrow more";
+    let text = "ahead of the clock, and the limit is 600s; wait, raise the limit";
     assert!(
         line.starts_with("-TRYAGAIN the next uid would be 60") && line.contains(text),
         "{line}"
