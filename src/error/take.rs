@@ -193,7 +193,10 @@ mod tests {
         let days = |days: u64| Duration::from_secs(86_400 * days);
         let (lead, limit) = (days(400) + Duration::from_millis(7), days(50));
         let text = TakeError::BorrowLimit { lead: lead.into(), limit: limit.into() }.to_string();
-        assert!(text.contains("34560000.007s ahead") && text.contains("be 4320000s;"), "{text}");
+        assert!(
+            text.contains("34560000.007s ahead") && text.contains("limit is 4320000s;"),
+            "{text}"
+        );
         let longest = Duration::from_millis((1 << 56) - 1);
         for duration in [Duration::ZERO, Duration::from_millis(1), lead, longest] {
             assert_eq!(Duration::from(Millis::from(duration)), duration);

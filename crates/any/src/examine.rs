@@ -1,4 +1,4 @@
-//! What could go wrong with a URL, looked at before it does.
+//! Examines a URL and its store for what makes a start fail, and for what could go wrong later.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -62,13 +62,11 @@ impl Options {
             ));
         }
         let layout = self.layout();
-        let is_segment =
-            self.given.text(&rows::TAG).is_some() || self.given.is(&rows::GENERATOR, "segment");
+        let is_segment = self.generator() == "segment";
         if !is_segment {
             findings.push(life(&layout));
         }
-        let kind = self.worker_kind();
-        let (place, workers) = match self.source {
+        let (place, ids) = match self.source {
             Source::Fixed(worker) => {
                 findings.push(Finding::risk(
                     "worker ids",
@@ -77,7 +75,7 @@ impl Options {
                 ));
                 let id = worker.acquire(&WorkerRequest::new(layout)).ok().map(|worker| worker.id());
                 let place = id.map_or_else(|| "worker:N".to_owned(), |id| format!("worker:{id}"));
-                (place, id.map(|id| id..=id))
+                (place, id.filter(|_| !is_segment).map(|id| id..=id))
             }
             Source::Store(_) => match self.store() {
                 Err(error) => {
@@ -85,24 +83,20 @@ impl Options {
                     ("the URL".to_owned(), None)
                 }
                 Ok(store) => {
-                    let workers = match is_segment {
+                    let ids = match is_segment {
                         true => {
                             self.tags(&*store, &mut findings);
                             None
                         }
-                        false => self.workers(&*store, kind, &mut findings),
+                        false => self.workers(&*store, &mut findings),
                     };
-                    (store.to_string(), workers)
+                    (store.to_string(), ids)
                 }
             },
         };
+        let store = matches!(self.source, Source::Store(_)).then(|| place.clone());
         let namespace = self.given.text(&rows::NAMESPACE).map(str::to_owned);
-        let workers = workers.filter(|_| !is_segment);
-        let store = match self.source {
-            Source::Store(_) => Some(place.clone()),
-            Source::Fixed(_) => None,
-        };
-        let workers = workers.map(|ids| Workers { store, ids, layout, namespace });
+        let workers = ids.map(|ids| Workers { store, ids, layout, namespace });
         // What has been said of the store is not said again.
         if findings.iter().all(|finding| finding.verdict < Verdict::Fault)
             && let Err(error) = self.prepare()
@@ -116,9 +110,9 @@ impl Options {
     fn workers(
         &self,
         store: &dyn AnyStore,
-        kind: WorkerKind,
         findings: &mut Vec<Finding>,
     ) -> Option<RangeInclusive<u64>> {
+        let kind = self.worker_kind();
         let purpose = match kind {
             WorkerKind::Leased | WorkerKind::Ordinal => StoreUse::Lease,
             _ => StoreUse::Disposable,
@@ -165,7 +159,7 @@ impl Options {
         }
     }
 
-    /// Whether the store can be used at all; what it says of itself otherwise.
+    /// Adds what the store says of itself, and returns whether it can be used at all.
     fn reach(&self, store: &dyn AnyStore, purpose: StoreUse, findings: &mut Vec<Finding>) -> bool {
         let mut found = store.examine(purpose);
         let is_fault = |finding: &Finding| {

@@ -203,8 +203,7 @@ impl Options {
     /// option; [`Error::WorkerIdOutOfRange`] for a worker id that the layout does not have; [`Error::Environment`] if the
     /// environment does not name a pod's ordinal or an instance; those of the files that the URL names.
     pub fn prepare(self) -> Result<Prepared, Error> {
-        let default = if self.given.text(&rows::TAG).is_some() { "segment" } else { "cached" };
-        let kind = self.given.text(&rows::GENERATOR).unwrap_or(default);
+        let kind = self.generator();
         let chosen = match kind {
             "segment" => &SEGMENT,
             "cached" => &CACHED,
@@ -227,6 +226,12 @@ impl Options {
     /// Those of [`open`](Self::open); [`Error::Thread`] if the operating system starts no thread.
     pub async fn open_async(self) -> Result<AnyGenerator, Error> {
         in_own_thread(|| self.open()).await
+    }
+
+    /// Returns the value of the option `generator`, given or not.
+    pub(crate) fn generator(&self) -> &str {
+        let default = if self.given.text(&rows::TAG).is_some() { "segment" } else { "cached" };
+        self.given.text(&rows::GENERATOR).unwrap_or(default)
     }
 
     fn read(text: &str, place: &str, is_absolute: bool) -> Result<Self, Error> {

@@ -65,18 +65,17 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         all.into_iter().map(|(flags, options)| examine(&flags, options)).collect();
     for index in 0..examined.len() {
         let (before, rest) = examined.split_at_mut(index);
-        let overlaps = before.iter().filter_map(|other| other.overlap(&rest[0]));
-        let overlaps: Vec<_> = overlaps.collect();
+        let overlaps: Vec<_> = before.iter().filter_map(|other| other.overlap(&rest[0])).collect();
         rest[0].findings.extend(overlaps);
     }
     stdio::print(&match args.format {
         Format::Text => examined.iter().map(text).collect::<Vec<_>>().join("\n"),
         Format::Json => Value::from_iter(examined.iter().map(as_json)).to_string(),
     })?;
-    let findings = examined.iter().flat_map(|examined| &examined.findings);
-    match findings.filter(|finding| finding.verdict == Verdict::Fault).count() {
-        0 => Ok(()),
-        _ => Err(Failure::Reported),
+    let mut findings = examined.iter().flat_map(|examined| &examined.findings);
+    match findings.any(|finding| finding.verdict == Verdict::Fault) {
+        true => Err(Failure::Reported),
+        false => Ok(()),
     }
 }
 

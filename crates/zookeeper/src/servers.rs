@@ -159,7 +159,7 @@ impl ZooKeeperServers {
         self.password(true).warning()
     }
 
-    /// How the password is sent; whether a URL says something of TLS.
+    /// Returns how the password is sent. `says_tls` says whether the caller has chosen to use TLS or not.
     pub(super) fn password(&self, says_tls: bool) -> Login {
         let hosts = parse(&self.hosts).unwrap_or_default();
         Login {

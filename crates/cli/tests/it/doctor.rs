@@ -189,7 +189,7 @@ fn postgresql_is_healthy_or_its_fault_is_named() {
 fn etcd_is_healthy_or_its_fault_is_named() {
     let server = Etcd::start();
     let url = server.url("doctor");
-    init_etcd(&url);
+    assert_eq!(assign(&url), "1\n");
     let rights = "ok rights: the user may read and write";
     is_healthy(&url, &["ok connection", "ok TLS", rights, "ok worker ids: 4194302 are left"]);
     is_healthy(
@@ -215,10 +215,6 @@ fn etcd_is_healthy_or_its_fault_is_named() {
     server.post("auth/enable", &json!({}));
     let reader = url.replace("etcd://", "etcd://ids:s3cret@");
     has_fault(&reader, "rights", &["grant the user's role readwrite"]);
-}
-
-fn init_etcd(url: &str) {
-    assert_eq!(assign(url), "1\n");
 }
 
 #[test]
