@@ -1,4 +1,4 @@
-//! Examines a URL and its store for what makes a start fail, and for what could go wrong later.
+//! Checks a URL and its store for what would make a start fail, and for what could go wrong later.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -159,7 +159,7 @@ impl Options {
         }
     }
 
-    /// Adds what the store says of itself, and returns whether it can be used at all.
+    /// Adds the store's own findings, and returns whether the store can be used at all.
     fn reach(&self, store: &dyn AnyStore, purpose: StoreUse, findings: &mut Vec<Finding>) -> bool {
         let mut found = store.examine(purpose);
         let is_fault = |finding: &Finding| {

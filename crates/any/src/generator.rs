@@ -19,7 +19,7 @@ const PORTION: usize = 256;
 ///
 /// Its methods may be called from any number of threads at once. If one take returns before another begins, its id is
 /// smaller; ids of segments keep that order within the process, and with `order=per-thread` the ids of each thread do. A
-/// take costs what the generator's own does, and one branch, which is always the same.
+/// take costs one branch more than a take from the generator itself; that branch always goes the same way.
 // A tag of its own: the compiler would compute the kind from a field of a generator, by three instructions more.
 #[repr(u8)]
 #[expect(clippy::large_enum_variant, reason = "a program has few of them")]

@@ -228,7 +228,7 @@ impl Options {
         in_own_thread(|| self.open()).await
     }
 
-    /// Returns the value of the option `generator`, given or not.
+    /// Returns the option `generator`, or its default: `segment` if a tag is given, else `cached`.
     pub(crate) fn generator(&self) -> &str {
         let default = if self.given.text(&rows::TAG).is_some() { "segment" } else { "cached" };
         self.given.text(&rows::GENERATOR).unwrap_or(default)

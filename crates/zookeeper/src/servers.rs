@@ -159,7 +159,7 @@ impl ZooKeeperServers {
         self.password(true).warning()
     }
 
-    /// Returns how the password is sent. `says_tls` says whether the caller has chosen to use TLS or not.
+    /// Returns how the password is sent. `says_tls` is true if the caller has decided for or against TLS.
     pub(super) fn password(&self, says_tls: bool) -> Login {
         let hosts = parse(&self.hosts).unwrap_or_default();
         Login {

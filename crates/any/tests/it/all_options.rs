@@ -1,4 +1,4 @@
-//! Opens a URL of each engine with every option that the engine takes, over TLS to a real server.
+//! Opens a URL of each engine with every option that the engine takes: a file, or a real server over TLS.
 
 use std::collections::HashSet;
 use std::path::Path;
