@@ -8,7 +8,7 @@ pub use crate::clock::read;
 pub use crate::error::{Chain, check_millis, check_option, error_traits};
 pub use crate::future::in_own_thread;
 pub use crate::sync::{interrupt_starts, record, starts_are_interrupted};
-pub use crate::text::{on_one_line, visible};
+pub use crate::text::{may_have_url, on_one_line, visible};
 pub use tracing;
 
 /// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)` with no lock of the core held, and not

@@ -20,9 +20,32 @@ pub fn on_one_line(text: &str) -> String {
     line
 }
 
+/// Returns whether there may be a URL in a text, and so a password: `SCHEME://…`, or `SCHEME:…@…`.
+pub fn may_have_url(text: &str) -> bool {
+    let is_url = |word: &str| {
+        word.split_once(':').is_some_and(|(scheme, rest)| {
+            !scheme.is_empty()
+                && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-".contains(&byte))
+                && rest.contains('@')
+        })
+    };
+    let ends_word = |letter: char| letter.is_whitespace() || "'\"`=".contains(letter);
+    text.contains("://") || text.split(ends_word).any(is_url)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_are_found_in_a_text_also_without_slashes() {
+        for text in ["a://b", "mysql:u:pw@h", "--x='mysql:u:pw@h'", "no `etcd+x:u:pw@h` here"] {
+            assert!(may_have_url(text), "{text}");
+        }
+        for text in ["", "sqlite:a.db", "/a:b@c", "at 12:30 @ home", "C:\\a", "a@b:1"] {
+            assert!(!may_have_url(text), "{text}");
+        }
+    }
 
     #[test]
     fn what_can_be_seen_stays_and_what_cannot_is_escaped() {

@@ -6,6 +6,7 @@ use std::fs;
 
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::text::may_have_url;
 
 /// The number of this process among its replicas, such as a pod's ordinal in its StatefulSet: `3` for the pod
 /// `app-3`.
@@ -144,7 +145,7 @@ fn decimal(text: &str) -> Option<u64> {
 
 /// Describes a value, which may be a URL with a password.
 fn holds(value: &str) -> String {
-    match value.contains("://") {
+    match may_have_url(value) {
         true => "holds a URL".into(),
         false => format!("holds `{}`", value.escape_debug()),
     }

@@ -43,7 +43,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("unwind_safe", &["clock", "generator", "padding", "ring", "segment"]),
     ("metrics_facade", &["generator", "segment", "worker"]),
     ("adapter", &["clock", "error", "future", "sync", "text"]),
-    ("worker", &["clock", "error", "future", "layout", "serde_forms", "sync", "timestamp", "uid"]),
+    (
+        "worker",
+        &["clock", "error", "future", "layout", "serde_forms", "sync", "text", "timestamp", "uid"],
+    ),
 ];
 
 /// Words and the only rooms that may hold them.

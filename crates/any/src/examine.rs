@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use uidring::clock::{Clock, SystemClock};
 use uidring::segment::{SegmentRequest, SegmentTag};
+use uidring::worker::LeaseTerms;
 use uidring::{Error, Layout, StoreErrorKind, WorkerRequest, WorkerSource};
 use uidring_store::options::{AUTHORITY, Tls, TlsMode};
 use uidring_store::{
-    AnyStore, Finding, Fitting, LeaseOptions, LeaseState, StoreUse, Verdict, WorkerUsage,
+    AnyStore, Finding, Fitting, LeaseOptions, LeaseRow, LeaseState, StoreUse, TableError, Verdict,
+    quoted,
 };
 
 use crate::options::Options;
@@ -34,7 +36,8 @@ pub struct Examined {
 /// Worker ids, and of what.
 #[derive(Debug)]
 struct Workers {
-    /// The store that hands them out; `None` for a worker id of the caller's choice.
+    kind: WorkerKind,
+    /// What tells the store from others; `None` for a worker id of the caller's choice.
     store: Option<String>,
     ids: RangeInclusive<u64>,
     layout: Layout,
@@ -66,7 +69,7 @@ impl Options {
         if !is_segment {
             findings.push(life(&layout));
         }
-        let (place, ids) = match self.source {
+        let (place, store, ids) = match self.source {
             Source::Fixed(worker) => {
                 findings.push(Finding::risk(
                     "worker ids",
@@ -75,28 +78,22 @@ impl Options {
                 ));
                 let id = worker.acquire(&WorkerRequest::new(layout)).ok().map(|worker| worker.id());
                 let place = id.map_or_else(|| "worker:N".to_owned(), |id| format!("worker:{id}"));
-                (place, id.filter(|_| !is_segment).map(|id| id..=id))
+                (place, None, id.filter(|_| !is_segment).map(|id| id..=id))
             }
             Source::Store(_) => match self.store() {
                 Err(error) => {
                     findings.push(Finding::error("options", &error));
-                    ("the URL".to_owned(), None)
+                    ("the URL".to_owned(), None, None)
                 }
                 Ok(store) => {
-                    let ids = match is_segment {
-                        true => {
-                            self.tags(&*store, &mut findings);
-                            None
-                        }
-                        false => self.workers(&*store, &mut findings),
-                    };
-                    (store.to_string(), ids)
+                    let ids = self.in_store(&*store, &mut findings);
+                    (store.to_string(), Some(store.identity()), ids)
                 }
             },
         };
-        let store = matches!(self.source, Source::Store(_)).then(|| place.clone());
-        let namespace = self.given.text(&rows::NAMESPACE).map(str::to_owned);
-        let workers = ids.map(|ids| Workers { store, ids, layout, namespace });
+        let (kind, namespace) = (self.worker_kind(), self.given.text(&rows::NAMESPACE));
+        let namespace = namespace.map(str::to_owned);
+        let workers = ids.map(|ids| Workers { kind, store, ids, layout, namespace });
         // What has been said of the store is not said again.
         if findings.iter().all(|finding| finding.verdict < Verdict::Fault)
             && let Err(error) = self.prepare()
@@ -106,33 +103,41 @@ impl Options {
         Examined { place, findings, workers }
     }
 
-    /// Examines worker ids, and returns those that starts get.
-    fn workers(
+    /// Examines a store, and returns the worker ids that starts get there.
+    fn in_store(
         &self,
         store: &dyn AnyStore,
         findings: &mut Vec<Finding>,
     ) -> Option<RangeInclusive<u64>> {
-        let kind = self.worker_kind();
-        let purpose = match kind {
-            WorkerKind::Leased | WorkerKind::Ordinal => StoreUse::Lease,
-            _ => StoreUse::Disposable,
+        let wanted = match self.store_use() {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                findings.push(Finding::error("options", &error));
+                return None;
+            }
         };
-        if !self.reach(store, purpose, findings) {
+        let (found, is_usable) = match store.examine(wanted) {
+            Ok(found) => (found, true),
+            Err(found) => (found, false),
+        };
+        findings.extend(self.with_authority(found));
+        if !is_usable {
             return None;
         }
         let layout = self.layout();
-        if store.worker_file().is_some_and(|file| !file.exists()) {
-            return Some(1..=layout.max_worker_id());
-        }
-        let found = match kind {
-            WorkerKind::Registered => registered(store, &layout),
+        let found = match wanted {
+            StoreUse::Segments => {
+                findings.extend(self.tag(store));
+                return None;
+            }
             // Nobody else has the ordinal's worker id.
-            WorkerKind::Ordinal => return None,
-            WorkerKind::Leased => leases(store, &layout),
-            _ => store
-                .worker_table(None)
-                .and_then(|table| table.usage())
-                .map(|usage| (ids(&usage, &layout), disposable(&usage, &layout))),
+            StoreUse::Ordinal(worker_id, _) => return Some(worker_id..=worker_id),
+            _ if store.worker_file().is_some_and(|file| !file.exists()) => {
+                return Some(1..=layout.max_worker_id());
+            }
+            _ if self.worker_kind() == WorkerKind::Registered => registered(store, &layout),
+            StoreUse::Lease(_) => leases(store, &layout),
+            StoreUse::Disposable => disposable(store, &layout),
         };
         match found {
             Ok((ids, finding)) => {
@@ -146,29 +151,18 @@ impl Options {
         }
     }
 
-    fn tags(&self, store: &dyn AnyStore, findings: &mut Vec<Finding>) {
-        if !self.reach(store, StoreUse::Segments, findings) {
-            return;
-        }
-        let tags = match store.segment_table().and_then(|table| table.list_tags()) {
-            Ok(tags) => tags,
-            Err(error) => return findings.push(Finding::error("tag", &error)),
-        };
-        if let Some(name) = self.given.text(&rows::TAG) {
-            findings.push(of_tag(name, tags.iter().find(|tag| tag.tag == name)));
-        }
+    fn tag(&self, store: &dyn AnyStore) -> Option<Finding> {
+        let name = self.given.text(&rows::TAG)?;
+        Some(match store.segment_table().and_then(|table| table.list_tags()) {
+            Ok(tags) => of_tag(name, tags.iter().find(|tag| tag.tag == name)),
+            Err(error) => Finding::error("tag", &error),
+        })
     }
 
-    /// Adds the store's own findings, and returns whether the store can be used at all.
-    fn reach(&self, store: &dyn AnyStore, purpose: StoreUse, findings: &mut Vec<Finding>) -> bool {
-        let mut found = store.examine(purpose);
-        let is_fault = |finding: &Finding| {
-            finding.verdict == Verdict::Fault
-                && ["connection", "file", "rights"].contains(&finding.about)
-        };
-        let is_usable = !found.iter().any(is_fault);
+    /// Says in the finding about TLS who has signed the server's certificate.
+    fn with_authority(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
         if let Ok(Tls { mode: Some(TlsMode::Verify), .. }) = Tls::of(&self.given)
-            && let Some(tls) = found.iter_mut().find(|finding| finding.about == "TLS")
+            && let Some(tls) = findings.iter_mut().find(|finding| finding.about == "TLS")
         {
             tls.text.push_str("; the server's certificate is signed by an authority ");
             tls.text.push_str(&match self.given.text(&AUTHORITY) {
@@ -176,15 +170,15 @@ impl Options {
                 None => "that this system trusts".to_owned(),
             });
         }
-        findings.extend(found);
-        is_usable
+        findings
     }
 }
 
 fn of_tag(name: &str, tag: Option<&SegmentTag>) -> Finding {
     let Some(tag) = tag else {
         let text = format!(
-            "there is no tag `{name}`: `uidring segment create {name} --step 1000` creates it"
+            "there is no tag `{name}`: `uidring segment create {} --step 1000` creates it",
+            quoted(name)
         );
         return Finding::fault("tag", text);
     };
@@ -204,74 +198,96 @@ fn life(layout: &Layout) -> Finding {
     let now = SystemClock.now();
     let end = layout.last_instant().date();
     match layout.tick_at(now) {
-        Err(error) => Finding::fault("layout", format!("layout {layout}: {error}")),
+        Err(error) => Finding::fault("layout", format!("{layout}: {error}")),
         Ok(_) if layout.remaining_life(now) < SOON => Finding::risk(
             "layout",
-            format!(
-                "layout {layout} ends on {end}: there are no uids after that; plan another layout"
-            ),
+            format!("{layout} ends on {end}: there are no uids after that; plan another layout"),
         ),
-        Ok(_) => Finding::good("layout", format!("layout {layout} ends on {end}")),
+        Ok(_) => Finding::good("layout", format!("{layout} ends on {end}")),
     }
 }
 
 /// The worker ids that a store may hand out.
-fn ids(usage: &WorkerUsage, layout: &Layout) -> RangeInclusive<u64> {
-    let fitting = Fitting::new(layout, usage.range);
+fn ids(fitting: Fitting) -> RangeInclusive<u64> {
     fitting.first()..=fitting.last()
 }
 
 /// Says how many worker ids are left to starts that use them up.
-fn disposable(usage: &WorkerUsage, layout: &Layout) -> Finding {
+fn disposable(
+    store: &dyn AnyStore,
+    layout: &Layout,
+) -> Result<(RangeInclusive<u64>, Finding), Error> {
+    let usage = store.worker_table(None)?.usage()?;
+    let fitting = Fitting::new(layout, usage.range);
     let (left, end) = (usage.left(layout), usage.runs_out(layout));
+    if left == 0 {
+        let next = usage.newest.map_or(fitting.first(), |newest| newest + 1);
+        return Err(fitting.error(store.to_string(), next));
+    }
     let rate = usage.per_day.map_or_else(
         || "it is too early to tell how long they last".to_owned(),
         |rate| format!("recent starts use {rate:.1} a day"),
     );
-    let text = match end {
-        Some(end) if left > 0 => format!("{left} are left; {rate}, and they end on {}", end.date()),
-        _ => format!("{left} are left; {rate}"),
+    let end_day = end.map_or_else(String::new, |end| format!(", and they end on {}", end.date()));
+    let text = format!("{left} of {fitting} are left; {rate}{end_day}");
+    let is_soon = end.is_some_and(|end| end.saturating_since(usage.now) < SOON);
+    let finding = match is_soon || fitting.is_low(left) {
+        true => Finding::risk("worker ids", text),
+        false => Finding::good("worker ids", text),
     };
-    match end {
-        _ if left == 0 => Finding::fault(
-            "worker ids",
-            "none is left: lease those of starts that have ended (`uidring worker reuse`), or use a layout with more \
-             worker bits, or another store with another range",
-        ),
-        Some(end) if end.saturating_since(usage.now) < SOON => Finding::risk("worker ids", text),
-        _ => Finding::good("worker ids", text),
-    }
+    Ok((ids(fitting), finding))
 }
 
 /// Says how many worker ids a start could lease.
 fn leases(store: &dyn AnyStore, layout: &Layout) -> Result<(RangeInclusive<u64>, Finding), Error> {
     let usage = store.worker_table(None)?.usage()?;
     let rows = store.lease_table(LeaseOptions::default())?.list()?;
-    let held = rows.iter().filter(|row| matches!(row.state, LeaseState::Held(_))).count();
-    let free = usage.left(layout) + (rows.len() - held) as u64;
-    let ids = ids(&usage, layout);
-    let other = layout.to_string();
-    if let Some(row) = rows.iter().find(|row| row.layout != other) {
-        let text = format!(
-            "the leases are for layout {}, and this is {layout}: use the same layout, or another store",
-            row.layout
-        );
-        return Ok((ids, Finding::fault("leases", text)));
+    let (fitting, place) = (Fitting::new(layout, usage.range), store.to_string());
+    let own = layout.to_string();
+    if let Some(row) = rows.iter().find(|row| row.layout != own) {
+        let found = row.layout.clone();
+        return Err(TableError::LeaseTableLayout { place, found, layout: own }.into());
     }
-    let text = format!("{held} are held, and {free} are free");
-    Ok((
-        ids,
-        match free {
-            0 => Finding::fault(
-                "leases",
-                format!(
-                    "{text}: a start waits for as long as `lease-wait` says, and fails; end what is not needed, or see \
-                     `uidring worker leases`"
-                ),
-            ),
-            _ => Finding::good("leases", text),
-        },
-    ))
+    let is_outside = |row: &&LeaseRow| usage.range.is_some_and(|r| !r.contains(row.worker_id));
+    if let (Some(row), Some(range)) = (rows.iter().find(is_outside), usage.range) {
+        return Err(TableError::RangeIgnored { place, range, worker_id: row.worker_id }.into());
+    }
+    if fitting.count() == 0 {
+        return Err(fitting.error(place, fitting.first()));
+    }
+    let ends = rows.iter().filter_map(|row| match row.state {
+        LeaseState::Held(until) => Some(until),
+        _ => None,
+    });
+    let (held, first_end) = (ends.clone().count(), ends.min());
+    let limit = WorkerRequest::new(*layout).max_used_ahead(&LeaseTerms::default());
+    let limit = usage.now.saturating_add(limit);
+    let is_ahead = |row: &&LeaseRow| {
+        !matches!(row.state, LeaseState::Held(_)) && row.used_until() > Some(limit)
+    };
+    let ahead = rows.iter().filter(is_ahead);
+    let (ahead, first_ahead) =
+        (ahead.clone().count(), ahead.filter_map(LeaseRow::used_until).min());
+    let free = usage.left(layout) + (rows.len() - held - ahead) as u64;
+    if free == 0 && ahead == 0 {
+        let ends_in = first_end.map(|end| end.saturating_since(usage.now));
+        let (max, range, flaw) = (layout.max_worker_id(), usage.range, None);
+        let (leased, held) = (rows.len() as u64, held as u64);
+        return Err(
+            TableError::NoFreeWorkerId { place, max, range, leased, held, ends_in, flaw }.into()
+        );
+    }
+    let mut text = format!("of {fitting}, {held} are held, and {free} are free");
+    if let Some(first) = first_ahead {
+        text.push_str(&format!(
+            "; {ahead} can be leased only later, since they were used ahead of the clock, the first at {first:.0}"
+        ));
+    }
+    let finding = match free {
+        0 => Finding::fault("worker ids", text),
+        _ => Finding::good("worker ids", text),
+    };
+    Ok((ids(fitting), finding))
 }
 
 fn registered(
@@ -296,23 +312,54 @@ fn registered(
     Ok((0..=layout.max_worker_id(), finding))
 }
 
+impl Workers {
+    /// What keeps its worker ids apart from those of others.
+    fn remedy(&self) -> &'static str {
+        match self.kind {
+            WorkerKind::Chosen => "choose another worker id",
+            WorkerKind::Ordinal => "choose another `ordinal-offset`",
+            WorkerKind::Registered => "use the registry of the other, or another layout",
+            WorkerKind::Disposable | WorkerKind::Leased => {
+                "use a new database or file, and record a range in it with `uidring worker init --workers FIRST-LAST` \
+                 before its first start"
+            }
+        }
+    }
+}
+
 impl Examined {
-    /// Finds worker ids that both stores hand out, for uids that are compared with each other.
+    /// Finds worker ids that both stores hand out, for uids that are compared with each other; `None` for uids that are
+    /// not: those of other layouts or namespaces.
+    ///
+    /// Two addresses of one server are taken for two stores, and the same address for one.
     pub fn overlap(&self, other: &Self) -> Option<Finding> {
         let (ours, theirs) = (self.workers.as_ref()?, other.workers.as_ref()?);
-        let is_one = ours.store.is_some() && ours.store == theirs.store;
-        let are_others = (ours.layout, &ours.namespace) != (theirs.layout, &theirs.namespace);
-        let first = *ours.ids.start().max(theirs.ids.start());
-        let last = *ours.ids.end().min(theirs.ids.end());
-        if is_one || are_others || first > last {
+        if (ours.layout, &ours.namespace) != (theirs.layout, &theirs.namespace) {
             return None;
         }
+        let [a, b] = [&self.place, &other.place];
+        if ours.store.is_some() && ours.store == theirs.store {
+            return Some(Finding::good("ranges", format!("{a} and {b} are taken for one store")));
+        }
+        let first = *ours.ids.start().max(theirs.ids.start());
+        let last = *ours.ids.end().min(theirs.ids.end());
+        if first > last {
+            let text = format!("{a} and {b} have no worker id in common");
+            return Some(Finding::good("ranges", text));
+        }
+        let ids = match first == last {
+            true => format!("worker id {first}"),
+            false => format!("worker ids {first} to {last}"),
+        };
+        let mut remedies = vec![ours.remedy(), theirs.remedy()];
+        remedies.dedup();
         Some(Finding::fault(
             "ranges",
             format!(
-                "{} and {} both hand out worker ids {first} to {last} of layout {}, and uids repeat: record another range for \
-                 each with `uidring worker init --workers FIRST-LAST`",
-                self.place, other.place, ours.layout
+                "{a} and {b} both hand out {ids} of layout {}, and their uids repeat, unless they are one store: for \
+                 one of them, {}",
+                ours.layout,
+                remedies.join(", or ")
             ),
         ))
     }

@@ -8,7 +8,7 @@ use uidring::policy::TakePolicy;
 use uidring::{CachedUidGenerator, ClockedUidGenerator, Error, Layout, Uid, WorkerSource};
 use uidring_store::options::{Given, Kind, MAX_CLOCK_DIFFERENCE, Owner};
 use uidring_store::url::Url;
-use uidring_store::{AnyStore, ServerError, TableError, read_secret};
+use uidring_store::{AnyStore, ServerError, StoreUse, TableError, read_secret};
 
 use crate::environment::{self, VARIABLE};
 use crate::generator::AnyGenerator;
@@ -161,6 +161,24 @@ impl Options {
         }
     }
 
+    /// Returns what a start with these options wants of its store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Environment`] if the options say `worker=ordinal`, and the environment does not name the ordinal, or one
+    /// that is not a worker id of the layout.
+    pub fn store_use(&self) -> Result<StoreUse, Error> {
+        let layout = self.layout();
+        Ok(match self.worker_kind() {
+            _ if self.generator() == "segment" => StoreUse::Segments,
+            WorkerKind::Leased => StoreUse::Lease(layout),
+            WorkerKind::Ordinal => {
+                StoreUse::Ordinal(worker::ordinal(&self.given, layout)?.1, layout)
+            }
+            _ => StoreUse::Disposable,
+        })
+    }
+
     /// Issues only uids above this one: the greatest so far with the worker id of a `worker:` URL, which has no memory.
     #[must_use]
     pub fn start_after(mut self, uid: Uid) -> Self {
@@ -282,7 +300,7 @@ impl Options {
         let mut paths = own.into_iter().chain(given);
         match paths.find(|(_, path)| !path.is_empty() && !path.starts_with('/')) {
             Some((what, _)) => Err(self.wrong(format!(
-                "{what} is relative, and would mean another file in another folder"
+                "{what} is relative, and would mean another file in another folder; write an absolute path"
             ))),
             None => Ok(()),
         }
@@ -304,6 +322,13 @@ impl Options {
             builder = builder.max_lag(limit);
         }
         if given.is(&rows::ON_CLOCK_BACK, "new-worker-id") {
+            let kind = self.worker_kind();
+            if kind != WorkerKind::Disposable {
+                return Err(self.unfit(format!(
+                    "`on-clock-back=new-worker-id` is for worker=disposable, and not for {}",
+                    kind.owner().name
+                )));
+            }
             builder = builder.on_clock_back(OnClockBack::NewWorkerId);
         }
         let builder = Box::new(builder);

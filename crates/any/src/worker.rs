@@ -142,26 +142,30 @@ pub fn source(
     match kind {
         WorkerKind::Leased => Ok(store.lease_table(lease(given))?),
         WorkerKind::Ordinal => {
-            let offset = given.number(&rows::ORDINAL_OFFSET).unwrap_or_default();
-            let of = |ordinal: Ordinal| store.worker_of(ordinal.offset(offset), lease(given));
             // A store without ordinals says so, whether or not there is one.
-            of(Ordinal::new(0))?;
-            let ordinal = Ordinal::from_env()?;
-            ordinal.offset(offset).worker_id(&layout).map_err(|error| match error {
-                Error::WorkerIdOutOfRange { worker_id, max } => Error::Environment {
-                    problem: format!(
-                        "ordinal {} with ordinal-offset {offset} is worker id {worker_id}, and layout {layout} has \
-                         worker ids 0 to {max}; choose a lower offset, or a layout with more worker bits",
-                        ordinal.number()
-                    ),
-                },
-                error => error,
-            })?;
-            of(ordinal)
+            store.worker_of(Ordinal::new(0), lease(given))?;
+            store.worker_of(ordinal(given, layout)?.0, lease(given))
         }
         WorkerKind::Disposable => Ok(store.worker_table(None)?),
         WorkerKind::Chosen | WorkerKind::Registered => store.own_workers(),
     }
+}
+
+/// Returns the ordinal of this pod, and its worker id.
+pub fn ordinal(given: &Given, layout: Layout) -> Result<(Ordinal, u64), Error> {
+    let offset = given.number(&rows::ORDINAL_OFFSET).unwrap_or_default();
+    let ordinal = Ordinal::from_env()?.offset(offset);
+    let worker_id = ordinal.worker_id(&layout).map_err(|error| match error {
+        Error::WorkerIdOutOfRange { worker_id, max } => Error::Environment {
+            problem: format!(
+                "ordinal {} with ordinal-offset {offset} is worker id {worker_id}, and layout {layout} has worker ids 0 \
+                 to {max}; choose a lower offset, or a layout with more worker bits",
+                ordinal.number()
+            ),
+        },
+        error => error,
+    })?;
+    Ok((ordinal, worker_id))
 }
 
 fn lease(given: &Given) -> LeaseOptions {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use uidring::adapter::on_one_line;
 use uidring_any::{Examined, Finding, Options, Verdict};
 
 use crate::advice::with_flags;
@@ -13,8 +14,8 @@ use crate::stdio;
 
 /// Look for what could go wrong with a store
 ///
-/// Says whether the store can be reached and used, whether it keeps what it confirms, how its clock and TLS stand, how
-/// many worker ids are left, and when the layout ends. It changes nothing and uses up no worker id. With several stores, it
+/// Says whether the store can be reached and used, whether it keeps what it has committed, whether its clock and TLS are
+/// right, how many worker ids are left, and when the layout ends. It changes nothing and uses up no worker id. With several stores, it
 /// also says which worker ids more than one of them hands out. The status is 1 if something has to be repaired.
 #[derive(Args)]
 #[command(after_help = "\
@@ -90,10 +91,11 @@ fn examine(flags: &str, options: Options) -> Examined {
 
 fn text(examined: &Examined) -> String {
     let line = |finding: &Finding| {
-        format!("  {:<4}  {}: {}", word(finding.verdict), finding.about, finding.text)
+        let text = on_one_line(&finding.text);
+        format!("  {:<4}  {}: {text}", word(finding.verdict), finding.about)
     };
     let lines = examined.findings.iter().map(line);
-    std::iter::once(examined.place.clone()).chain(lines).collect::<Vec<_>>().join("\n")
+    std::iter::once(on_one_line(&examined.place)).chain(lines).collect::<Vec<_>>().join("\n")
 }
 
 fn as_json(examined: &Examined) -> Value {

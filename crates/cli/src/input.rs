@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::Value;
-use uidring::adapter::Chain;
+use uidring::adapter::{Chain, may_have_url};
 use uidring::{Layout, Uid};
 
 use crate::lines::Format;
@@ -199,7 +199,7 @@ fn read_value(value: &Value) -> Result<Uid, String> {
 /// The beginning of a text that was refused. A URL may hold a password.
 fn excerpt(text: &str) -> String {
     const LENGTH: usize = 40;
-    if text.contains("://") {
+    if may_have_url(text) {
         return "a URL".into();
     }
     let end = text.char_indices().nth(LENGTH).map_or(text.len(), |(end, _)| end);

@@ -38,6 +38,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
+use uidring::adapter::may_have_url;
 use uidring_store::check_path;
 
 use self::failure::Failure;
@@ -150,7 +151,7 @@ fn command_line() -> Result<Cli, Failure> {
         return Err(Failure::Usage(format!("there is no flag {flag}: {instead}")));
     }
     // clap repeats what it was given, and the URL of a database holds a password.
-    if !is_help && error.render().to_string().contains("://") {
+    if !is_help && may_have_url(&error.render().to_string()) {
         return Err(Failure::Usage(
             "the command line has a URL in the wrong place; it is not repeated here, since it may \
              hold a password"

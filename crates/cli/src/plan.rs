@@ -151,14 +151,14 @@ fn starts(usage: &WorkerUsage, layout: &Layout) -> String {
 fn worker_ids_end(usage: &WorkerUsage, layout: &Layout, now: Timestamp) -> String {
     match (usage.per_day, usage.runs_out(layout)) {
         _ if usage.left(layout) == 0 => format!(
-            "now: lease those of starts that have ended (`uidring worker reuse`), or use {}",
+            "now: lease those of starts that have ended (`uidring worker reuse FIRST LAST --used-until TIME`), or use {}",
             match usage.range {
                 None => "a layout with more worker bits",
                 Some(_) => "another database with another range",
             }
         ),
         (None, _) => {
-            "too early to tell: it takes one start at least an hour ago, and another since".into()
+            "too early to tell: that needs a start at least an hour ago, and one since".into()
         }
         (Some(rate), Some(day)) => {
             let time = span(day.saturating_since(now));

@@ -41,8 +41,11 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         .threads(args.limits.threads.unwrap_or_else(usual_threads));
     let (mut access, mut server) = Access::open(&args, server)?;
     if args.check {
-        check::check(&names)?;
-        report::note("the settings are right");
+        let asks_server = check::check(&names)?;
+        report::note(match asks_server {
+            false => "the settings are right",
+            true => "the settings are right; the store was not asked (`uidring doctor` asks it)",
+        });
         return Ok(());
     }
     let no_signals = |error| Failure::Failed(format!("receiving signals: {error}"));

@@ -126,27 +126,19 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
 
 fn init(store: &dyn AnyStore, leases: bool, workers: Option<WorkerRange>) -> Result<(), Failure> {
     let nodes = store.worker_table(None)?;
-    let (is_there, tables) = match leases {
-        true => {
-            let leases = store.lease_table(LeaseOptions::default())?;
-            let is_there = leases.list().is_ok();
-            leases.create()?;
-            (is_there, "tables WORKER_NODE and UIDRING_LEASE")
-        }
-        false => {
-            let is_there = nodes.usage().is_ok();
-            nodes.create()?;
-            (is_there, "table WORKER_NODE")
-        }
-    };
-    let verb = if is_there { "found" } else { "created" };
-    let file = store.worker_file().map(|path| path.display().to_string());
-    let place = file.unwrap_or_else(|| store.to_string());
-    report::note(format_args!("{verb} the {tables} in {place}"));
+    match leases {
+        true => store.lease_table(LeaseOptions::default())?.create()?,
+        false => nodes.create()?,
+    }
     if let Some(range) = workers {
         nodes.record_range(range)?;
     }
-    if let Some(range) = nodes.range()? {
+    let usage = nodes.usage()?;
+    let file = store.worker_file().map(|path| path.display().to_string());
+    let place = file.unwrap_or_else(|| store.to_string());
+    let what = if leases { "worker ids and leases" } else { "worker ids" };
+    report::note(format_args!("{place} is set up for {what}; starts so far: {}", usage.rows));
+    if let Some(range) = usage.range {
         report::note(format_args!("starts and leases get worker ids {range}"));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::{AnyStore, Finding, LeaseOptions, LeaseTable, StoreUse, WorkerTable};
+use uidring_store::{AnyStore, Findings, LeaseOptions, LeaseTable, StoreUse, WorkerTable};
 
 use crate::EtcdStore;
 use crate::examine::examine;
@@ -22,8 +22,8 @@ impl AnyStore for EtcdStore {
         Ok(Box::new(self.worker_ids()))
     }
 
-    fn examine(&self, purpose: StoreUse) -> Vec<Finding> {
-        examine(self, purpose)
+    fn examine(&self, wanted: StoreUse) -> Findings {
+        examine(self, wanted)
     }
 
     fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {

@@ -40,6 +40,19 @@ pub struct Counter {
 impl Counter {
     /// Reads the counter, and creates it if no worker id was handed out below the prefix.
     pub fn open(client: &mut Client) -> Result<Self, Problem> {
+        let counter = Self::look(client)?;
+        if counter.version > 0 {
+            return Ok(counter);
+        }
+        let Self { key, value, layout, range, .. } = counter;
+        let create = [put(&key, &value), get(&key)];
+        let answer = client.transact(&[is_absent(&key)], &create, &[get(&key)])?;
+        let found = answer.reads.into_iter().flatten().next();
+        Self::read(&found.ok_or(Problem::Contended)?, layout, range)
+    }
+
+    /// Reads the counter. One that does not exist has version 0, and the value that it would be created with.
+    pub fn look(client: &mut Client) -> Result<Self, Problem> {
         let key = client.store().counter();
         let (nodes, leases) = (client.store().nodes(), client.store().lease_keys());
         let range = get(&client.store().range());
@@ -70,11 +83,8 @@ impl Counter {
             }
             (None, Some(greatest)) => Err(went_back(&key, greatest)),
             (None, None) => {
-                let value = value(range.map_or(1, |range| range.first().cast_signed()));
-                let create = [put(&key, &value), get(&key)];
-                let answer = client.transact(&[is_absent(&key)], &create, &[get(&key)])?;
-                let found = answer.reads.into_iter().flatten().next();
-                Self::read(&found.ok_or(Problem::Contended)?, layout, range)
+                let base = range.map_or(1, |range| range.first().cast_signed());
+                Ok(Self { value: value(base), key, base, version: 0, layout, range })
             }
         }
     }
@@ -125,8 +135,8 @@ impl Counter {
     /// The greatest worker id so far, or one that no later one is below.
     pub fn newest(&self) -> Option<u64> {
         // The first change created the counter.
-        let newest = self.base.checked_add(self.version)?.checked_sub(2)?.cast_unsigned();
-        (newest > 0).then_some(newest)
+        let newest = self.base.checked_add(self.version)?.checked_sub(2)?;
+        (newest > 0).then_some(newest.cast_unsigned())
     }
 }
 

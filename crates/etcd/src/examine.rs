@@ -1,26 +1,32 @@
 //! What can be seen of a cluster before a start, without changing anything in it.
 
 use serde_json::Value;
-use uidring_store::{Finding, StoreUse};
+use uidring_store::{Finding, Findings, StoreUse};
 
 use crate::EtcdStore;
 use crate::client::Client;
 use crate::key_value::{get, put, version_below};
 
 /// Examines a cluster for a start that wants this.
-pub fn examine(store: &EtcdStore, purpose: StoreUse) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
+    let (mut findings, mut answers) = (Vec::new(), false);
     for endpoint in &store.endpoints {
         let mut member = store.clone();
         member.endpoints = vec![endpoint.clone()];
         match Client::new(&member).run(Client::status) {
-            Ok(status) => findings.push(of_member(&member, &status)),
+            Ok(status) => {
+                answers = true;
+                findings.push(of_member(&member, &status));
+            }
             Err(error) => findings.push(Finding::error("connection", &error)),
         }
     }
+    if !answers {
+        return Err(findings);
+    }
     findings.push(store.password().finding());
     let mut keys = vec![store.counter(), store.nodes()];
-    if purpose == StoreUse::Lease {
+    if matches!(wanted, StoreUse::Lease(_)) {
         keys.extend([store.lease_keys(), store.layout()]);
     }
     let puts: Vec<_> = keys.iter().flat_map(|key| [put(key, ""), get(key)]).collect();
@@ -28,11 +34,17 @@ pub fn examine(store: &EtcdStore, purpose: StoreUse) -> Vec<Finding> {
     let never = version_below(&keys[0], 0);
     let tried =
         Client::new(store).run(|client| client.transact(std::slice::from_ref(&never), &puts, &[]));
-    findings.push(match tried {
-        Ok(_) => Finding::good("rights", "the user may read and write the keys of the prefix"),
-        Err(error) => Finding::error("rights", &error),
-    });
-    findings
+    match tried {
+        Ok(_) => {
+            let text = "the user may read and write the keys of the prefix";
+            findings.push(Finding::good("rights", text));
+            Ok(findings)
+        }
+        Err(error) => {
+            findings.push(Finding::error("rights", &error));
+            Err(findings)
+        }
+    }
 }
 
 /// What a member says of itself. Alarms are the cluster's.

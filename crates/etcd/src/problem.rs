@@ -97,7 +97,7 @@ impl Problem {
             Self::NotEtcd { status } => {
                 let problem = format!(
                     "the answer, of HTTP status {status}, is not one of etcd's gateway: check host and \
-                     port, and whether the servers have TLS (tls=verify, or https:// before each endpoint)"
+                     port, and whether the servers have TLS (tls=verify in the URL, or https:// before each endpoint in Rust)"
                 );
                 (StoreErrorKind::Other, problem, None)
             }
@@ -157,7 +157,7 @@ fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
         error => {
             let problem = format!(
                 "no connection: {error}; are its members running, and do they have TLS \
-                 (tls=verify, or https:// before each endpoint), or want a client's certificate?"
+                 (tls=verify in the URL, or https:// before each endpoint in Rust), or want a client's certificate?"
             );
             (StoreErrorKind::Unreachable, problem)
         }

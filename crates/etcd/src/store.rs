@@ -157,10 +157,10 @@ impl EtcdStore {
 
     /// Refuses to send a password to another machine in the clear, unless the endpoints say so.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self
-            .password()
-            .refusal("tls=verify in a URL or https:// before each endpoint", "tls=off or http://")
-        {
+        match self.password().refusal(
+            "tls=verify in the URL, or https:// before each endpoint in Rust",
+            "tls=off, or http:// in Rust",
+        ) {
             Some(problem) => Err(error::cluster(self, StoreErrorKind::Invalid, problem, None)),
             None => Ok(()),
         }

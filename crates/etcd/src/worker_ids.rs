@@ -56,7 +56,7 @@ impl EtcdWorkerIds {
 
     fn starts(&self) -> Result<(Vec<Start>, Counter), Error> {
         Client::new(&self.store).run(|client| {
-            let counter = Counter::open(client)?;
+            let counter = Counter::look(client)?;
             let all = get_changed(&client.store().nodes(), 0);
             let found = client.transact(&[], &[all], &[])?.reads.into_iter().flatten();
             let starts: Result<Vec<_>, _> = found.map(|found| start(&found)).collect();
@@ -99,7 +99,7 @@ impl WorkerTable for EtcdWorkerIds {
     }
 
     fn range(&self) -> Result<Option<WorkerRange>, Error> {
-        Client::new(&self.store).run(|client| Ok(Counter::open(client)?.range))
+        Client::new(&self.store).run(|client| Ok(Counter::look(client)?.range))
     }
 
     fn record_range(&self, range: WorkerRange) -> Result<(), Error> {

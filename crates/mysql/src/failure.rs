@@ -64,7 +64,7 @@ fn of_server(error: &ServerError) -> (State, &'static str) {
             "another transaction has the row or table locked, or a node of a cluster is cut off",
         ),
         // Such a server may be one that hands over to another.
-        1290 | 1836 => (State::MayChange, "the server takes no rows now; name the primary"),
+        1290 | 1836 => (State::MayChange, "the server is read-only now; name the primary"),
         1792 => (
             State::MayChange,
             "transactions are read-only there; name the primary, or unset the variable",
@@ -113,8 +113,8 @@ fn of_server(error: &ServerError) -> (State, &'static str) {
         ),
         1142 | 1143 => (
             State::Lasting,
-            "the account may not do that; grant it: {rights}; to make the table it needs CREATE, or have \
-             somebody else make it (`{command}`)",
+            "the account lacks a right: {rights}; creating the table needs CREATE, or another account for \
+             `{command}`",
         ),
         3159 => (State::Lasting, "the account demands TLS; ask for it"),
         1267 | 1366 => (

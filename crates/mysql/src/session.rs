@@ -57,7 +57,7 @@ impl Session {
                 server.report(risk, || {
                     format!(
                         "{name} is {found}{when}: after a crash of its machine the server may have lost \
-                         what it confirmed, and ids come twice; set {name} = 1"
+                         what it has committed, so that ids repeat; set {name} = 1"
                     )
                 })?;
             }
@@ -285,7 +285,7 @@ fn check_galera(server: Inspected<'_>, options: &str) -> Done<Session, ()> {
     server.report_lasting(3, || {
         "it is a node of a Galera cluster, which confirms a commit when the other nodes have received \
          it, and not when they have written it: if several crash at about the same time, it may be \
-         lost, and ids come twice; set innodb_flush_log_at_trx_commit = 1 on all nodes, bootstrap only \
+         lost, so that ids repeat; set innodb_flush_log_at_trx_commit = 1 on all nodes, bootstrap only \
          from the one that is furthest, or use a server that is not in such a cluster"
             .into()
     })?;
@@ -299,7 +299,7 @@ fn check_galera(server: Inspected<'_>, options: &str) -> Done<Session, ()> {
             server.report(4, || {
                 format!(
                     "{name} is on in wsrep_provider_options: both halves of a cluster that is split take \
-                     rows, and ids come twice; turn it off"
+                     rows, so that ids repeat; turn it off"
                 )
             })?;
         }
@@ -326,8 +326,8 @@ async fn check_tables(conn: &mut Conn, server: Inspected<'_>, table: &Table) -> 
         if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&engine) {
             server.report(2, || {
                 format!(
-                    "{name} has the engine {engine}, which may forget what it confirmed, and ids \
-                     come twice; ALTER TABLE {name} ENGINE = InnoDB"
+                    "{name} has the engine {engine}, which may lose committed rows in a crash, so that ids repeat; \
+                     convert it: ALTER TABLE {name} ENGINE = InnoDB"
                 )
             })?;
         }

@@ -123,7 +123,7 @@ fn of_server(error: &DbError) -> (State, &'static str) {
         // Such a server may be one that hands over to another.
         SqlState::READ_ONLY_SQL_TRANSACTION => (
             State::MayChange,
-            "the server takes no rows now: it is a standby, or was told to; name the primary",
+            "the server is read-only now: it is a standby, or set to be; name the primary",
         ),
         SqlState::DISK_FULL => (State::MayChange, "the server's disk is full; make room on it"),
         SqlState::TOO_MANY_CONNECTIONS => (
@@ -152,9 +152,8 @@ fn of_server(error: &DbError) -> (State, &'static str) {
         }
         SqlState::INSUFFICIENT_PRIVILEGE => (
             State::Lasting,
-            "the account may not do that; grant it: {rights}, also by policies if the table has row-level \
-             security; to make the table it needs CREATE on the schema, or have somebody else make it \
-             (`{command}`)",
+            "the account lacks a right: {rights}, also by policies if the table has row-level security; creating the \
+             table needs CREATE on the schema, or another account for `{command}`",
         ),
         SqlState::UNDEFINED_COLUMN
         | SqlState::NOT_NULL_VIOLATION

@@ -112,7 +112,7 @@ impl Session {
                 server.report(risk, || {
                     format!(
                         "{name} is {value}: after a crash of its machine the server may have lost what \
-                         it confirmed, and ids come twice; set {name} = on"
+                         it has committed, so that ids repeat; set {name} = on"
                     )
                 })?;
             }
@@ -123,8 +123,8 @@ impl Session {
             if kind != "p" {
                 server.report(2, || {
                     format!(
-                        "{name} is an unlogged or temporary table, which forgets what it confirmed, and \
-                         ids come twice; ALTER TABLE {name} SET LOGGED"
+                        "{name} is an unlogged or temporary table, which loses its rows in a crash, so that ids \
+                         repeat; convert it: ALTER TABLE {name} SET LOGGED"
                     )
                 })?;
             }

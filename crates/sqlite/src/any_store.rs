@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
-use uidring::{Error, Layout, WorkerSource};
+use uidring::{Error, WorkerSource};
 use uidring_store::{
-    AnyStore, Finding, LeaseOptions, LeaseTable, SegmentTable, StoreUse, WorkerTable,
+    AnyStore, Findings, LeaseOptions, LeaseTable, SegmentTable, StoreUse, WorkerTable,
 };
 
+use crate::dedicated;
 use crate::examine::examine;
 use crate::file::Kind;
 use crate::{KIND, SqliteLeases, SqliteStore};
@@ -50,11 +51,17 @@ impl AnyStore for SqliteStore {
         Ok(Box::new(self.segments()))
     }
 
-    fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
+    fn check(&self, wanted: StoreUse) -> Result<(), Error> {
         let file = self.file(Kind::Workers);
-        match leases {
-            None => file.check(|_| Ok(())),
-            Some(layout) => SqliteLeases::of(file).check(layout),
+        match wanted {
+            StoreUse::Disposable => {
+                file.check(|connection| dedicated::refuse(connection, "other worker ids"))
+            }
+            StoreUse::Lease(layout) => SqliteLeases::of(file).check(&layout, None),
+            StoreUse::Ordinal(worker_id, layout) => {
+                SqliteLeases::of(file.for_ordinal()).check(&layout, Some(worker_id))
+            }
+            StoreUse::Segments => self.check_segments().map(drop),
         }
     }
 
@@ -62,8 +69,8 @@ impl AnyStore for SqliteStore {
         self.segments().check()
     }
 
-    fn examine(&self, purpose: StoreUse) -> Vec<Finding> {
-        examine(self, purpose)
+    fn examine(&self, wanted: StoreUse) -> Findings {
+        examine(self, wanted)
     }
 
     fn worker_file(&self) -> Option<PathBuf> {

@@ -25,9 +25,7 @@
 //! sync would find and cost.
 
 use std::fs::{self, File, TryLockError};
-#[cfg(unix)]
-use std::io::ErrorKind;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 #[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -85,32 +83,57 @@ impl CommitCount {
             // is no space for the count, that is known before a number is used.
             return Ok(self.set(counted)?);
         }
-        format::unusable(format!(
-            "commits are lost: it has {} of the {} that {} counts{}. Its log was removed while the file \
-             was in use, or an older or another file was put in its place; {}",
-            last.count,
-            counted.count,
-            self.path.display(),
-            if last.count < counted.count { "" } else { ", and the last is another one" },
-            format::DAMAGED
-        ))
+        refuse_lost(last, counted, &self.path)
     }
 
-    /// Returns the last commit; its count is 0 in a new file.
     fn get(&mut self) -> io::Result<Commit> {
-        let mut bytes = Vec::with_capacity(16);
         self.file.rewind()?;
-        (&self.file).take(16).read_to_end(&mut bytes)?;
-        // What a file system lost in a power failure reads as nothing or zeros.
-        bytes.resize(16, 0);
-        let (numbers, _) = bytes.as_chunks();
-        Ok(Commit { count: u64::from_le_bytes(numbers[0]), word: u64::from_le_bytes(numbers[1]) })
+        read(&self.file)
     }
 
     pub fn set(&mut self, Commit { count, word }: Commit) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all([count.to_le_bytes(), word.to_le_bytes()].as_flattened())
     }
+}
+
+/// Refuses a database with this last commit if a later one was counted, or another.
+pub fn refuse_lost(last: Commit, counted: Commit, path: &Path) -> Result<(), Problem> {
+    if last.count > counted.count || last == counted {
+        return Ok(());
+    }
+    format::unusable(format!(
+        "commits are lost: it has {} of the {} that {} counts{}. Its log was removed while the file \
+         was in use, or an older or another file was put in its place; {}",
+        last.count,
+        counted.count,
+        path.display(),
+        if last.count < counted.count { "" } else { ", and the last is another one" },
+        format::DAMAGED
+    ))
+}
+
+/// Returns the last commit that was counted, without the lock: another process may be about to count one.
+pub fn counted(path: &Path) -> io::Result<Commit> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Commit::default()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_file() => read(&File::open(path)?),
+        Ok(_) => {
+            let text = format!("{} is no regular file", path.display());
+            Err(io::Error::new(ErrorKind::InvalidInput, text))
+        }
+    }
+}
+
+/// Returns the commit in a file; its count is 0 in a new one.
+fn read(file: &File) -> io::Result<Commit> {
+    let mut bytes = Vec::with_capacity(16);
+    file.take(16).read_to_end(&mut bytes)?;
+    // What a file system lost in a power failure reads as nothing or zeros.
+    bytes.resize(16, 0);
+    let (numbers, _) = bytes.as_chunks();
+    Ok(Commit { count: u64::from_le_bytes(numbers[0]), word: u64::from_le_bytes(numbers[1]) })
 }
 
 impl Drop for CommitCount {

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::Path;
 
-use uidring::adapter::visible;
+use uidring::adapter::{may_have_url, visible};
 
 /// Overrides the signs: `1` for a container, `0` for none.
 const VARIABLE: &str = "UIDRING_CONTAINER";
@@ -46,9 +46,12 @@ fn detect_in(
         Some("0") => return Ok(None),
         Some("1") => by_variable(VARIABLE),
         Some(other) => {
+            let shown = match may_have_url(other) {
+                true => "a URL".into(),
+                false => format!("`{}`", visible(other)),
+            };
             return Err(format!(
-                "the variable {VARIABLE} is `{}`: set it to 1 in a container, to 0 elsewhere, or not at all",
-                visible(other)
+                "the variable {VARIABLE} is {shown}: set it to 1 in a container, to 0 elsewhere, or not at all"
             ));
         }
     };

@@ -20,9 +20,19 @@ pub enum Dedicated {
 
 /// Makes sure that the file is for this worker id alone.
 pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicated, Problem> {
-    match only_worker_id(transaction)? {
+    let dedicated = check(transaction, worker_id)?;
+    if dedicated == Dedicated::Now {
+        let update = "UPDATE UIDRING_FILE SET ONLY_WORKER_ID = ?1";
+        transaction.execute(update, [worker_id.cast_signed()])?;
+    }
+    Ok(dedicated)
+}
+
+/// Refuses a file that is not for this worker id alone, and cannot be.
+pub fn check(connection: &Connection, worker_id: u64) -> Result<Dedicated, Problem> {
+    match only_worker_id(connection)? {
         None => {}
-        Some(found) if found == worker_id => return check_row(transaction, worker_id),
+        Some(found) if found == worker_id => return check_row(connection, worker_id),
         Some(found) => {
             return format::unusable(format!(
                 "it is for worker id {found} alone, and this ordinal has worker id {worker_id}: two pods \
@@ -32,21 +42,19 @@ pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicat
     }
     let used = "SELECT (SELECT COUNT(*) FROM UIDRING_LEASE) + (SELECT COUNT(*) FROM leaf_alloc)
                 + (SELECT LAST_WORKER_ID FROM UIDRING_FILE) + (SELECT COUNT(*) FROM WORKER_NODE)";
-    let used: i64 = transaction.query_row(used, [], |row| row.get(0))?;
+    let used: i64 = connection.query_row(used, [], |row| row.get(0))?;
     if used != 0 {
         return format::unusable(
             "it has worker ids of other starts, or tags of segments, and is no file for an ordinal's \
              worker id; name another file",
         );
     }
-    let update = "UPDATE UIDRING_FILE SET ONLY_WORKER_ID = ?1";
-    transaction.execute(update, [worker_id.cast_signed()])?;
     Ok(Dedicated::Now)
 }
 
 /// Refuses a file for one worker id, of which something else is wanted.
-pub fn refuse(transaction: &Transaction<'_>, wanted: &str) -> Result<(), Problem> {
-    match only_worker_id(transaction)? {
+pub fn refuse(connection: &Connection, wanted: &str) -> Result<(), Problem> {
+    match only_worker_id(connection)? {
         None => Ok(()),
         Some(worker_id) => format::unusable(format!(
             "it is for worker id {worker_id} alone, that of an ordinal, and hands out no {wanted}: other \
@@ -61,10 +69,10 @@ fn only_worker_id(connection: &Connection) -> rusqlite::Result<Option<u64>> {
 }
 
 /// Without its row, which holds the horizon, the worker id would start anew.
-fn check_row(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicated, Problem> {
+fn check_row(connection: &Connection, worker_id: u64) -> Result<Dedicated, Problem> {
     let rows = "SELECT COUNT(*), MIN(WORKER_ID) FROM UIDRING_LEASE";
     let (count, found): (i64, Option<u64>) =
-        transaction.query_row(rows, [], |row| Ok((row.get(0)?, optional_unsigned(row, 1)?)))?;
+        connection.query_row(rows, [], |row| Ok((row.get(0)?, optional_unsigned(row, 1)?)))?;
     if count == 1 && found == Some(worker_id) {
         return Ok(Dedicated::Before);
     }

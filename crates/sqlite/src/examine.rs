@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use uidring_store::{AnyStore, Finding, StoreUse};
+use uidring_store::{AnyStore, Finding, Findings, StoreUse, Verdict};
 
 use crate::SqliteStore;
 use crate::commits::END;
@@ -15,19 +15,16 @@ use crate::volume::{Keeps, Standing, standing};
 const LITTLE: u64 = 64 << 20;
 
 /// Examines the file for a start that wants this.
-pub fn examine(store: &SqliteStore, purpose: StoreUse) -> Vec<Finding> {
-    let kind = match purpose {
-        StoreUse::Disposable | StoreUse::Lease => Kind::Workers,
-        StoreUse::Segments => Kind::Segments,
+pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
+    let (kind, keeps) = match wanted {
+        StoreUse::Disposable | StoreUse::Lease(_) => (Kind::Workers, Keeps::HostsIds),
+        StoreUse::Ordinal(..) => (Kind::Workers, Keeps::PodsOrdinal),
+        StoreUse::Segments => (Kind::Segments, Keeps::HostsIds),
     };
     let path = store.path(kind);
     let shown = path.display();
     let is_there = path.exists();
-    let checked = match purpose {
-        StoreUse::Segments => store.check_segments().map(|_| ()),
-        _ => store.check_workers(None),
-    };
-    let mut findings = vec![match checked {
+    let mut findings = vec![match store.check(wanted) {
         Err(error) => Finding::error("file", &error),
         Ok(()) if is_there => Finding::good("file", format!("{shown} is a file of uidring")),
         Ok(()) => Finding::good("file", format!("the first start creates {shown}")),
@@ -44,7 +41,7 @@ pub fn examine(store: &SqliteStore, purpose: StoreUse) -> Vec<Finding> {
         None => {}
     }
     // Where it is refused, the check of the file has said so.
-    if let Standing::Doubtful(why) = standing(&path, Keeps::HostsIds) {
+    if let Standing::Doubtful(why) = standing(&path, keeps) {
         findings.push(Finding::risk(
             "disk",
             format!(
@@ -53,7 +50,10 @@ pub fn examine(store: &SqliteStore, purpose: StoreUse) -> Vec<Finding> {
             ),
         ));
     }
-    findings
+    match findings.iter().any(|finding| finding.verdict == Verdict::Fault) {
+        true => Err(findings),
+        false => Ok(findings),
+    }
 }
 
 /// Finds what this account may not write: the file, the count of commits beside it, or the folder, where SQLite creates

@@ -176,9 +176,20 @@ impl StoreFile {
             format::recognise(connection, self.foreign)?;
             format::check_version(connection)?;
             format::check_integrity(connection, None)?;
-            work(connection)
+            match format::is_ours(connection)? {
+                true => Ok((format::last_commit(connection)?, work(connection)?)),
+                false => Ok((Commit::default(), T::default())),
+            }
         };
-        let done = self.patiently(|| read_only::read(&path, look));
+        let count = beside(&path, commits::END);
+        // Read first: a commit is in the database before it is counted.
+        let compared = || {
+            let counted = commits::counted(&count)?;
+            let (last, done) = read_only::read(&path, look)?;
+            commits::refuse_lost(last, counted, &count).map(|()| done)
+        };
+        // What was read in the midst of a write is read again.
+        let done = self.patiently(|| compared().or_else(|_| compared()));
         done.map_err(|problem| self.error("read", problem))
     }
 

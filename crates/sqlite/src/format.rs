@@ -162,7 +162,7 @@ pub fn check_version(connection: &Connection) -> Result<(), Problem> {
 }
 
 /// Returns whether the file has our tables; another version of them is refused.
-fn is_ours(connection: &Connection) -> Result<bool, Problem> {
+pub fn is_ours(connection: &Connection) -> Result<bool, Problem> {
     if !has(connection, "UIDRING_FILE")? {
         return Ok(false);
     }
@@ -239,7 +239,7 @@ impl Commit {
 }
 
 /// Returns the last commit before this transaction.
-pub fn last_commit(transaction: &Transaction<'_>) -> rusqlite::Result<Commit> {
+pub fn last_commit(transaction: &Connection) -> rusqlite::Result<Commit> {
     let last = "SELECT COMMITS, LAST_COMMIT FROM UIDRING_FILE";
     transaction
         .query_row(last, [], |row| Ok(Commit { count: unsigned(row, 0)?, word: unsigned(row, 1)? }))

@@ -14,6 +14,7 @@ use uidring_store::sql::{LOWEST_LEASE, NEWEST_NODE};
 pub use self::rows::Acquiring;
 use self::rows::{foreign, read};
 use crate::columns::optional_unsigned;
+use crate::dedicated;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
 use crate::format::{self, Problem};
@@ -64,12 +65,14 @@ impl SqliteLeases {
         self.file.path()
     }
 
-    /// Fails as a start would, as far as that shows while nothing is changed.
-    pub(crate) fn check(&self, layout: &Layout) -> Result<(), Error> {
+    /// Fails as a start would, as far as that shows while nothing is changed. `only` is the worker id of an ordinal.
+    pub(crate) fn check(&self, layout: &Layout, only: Option<u64>) -> Result<(), Error> {
         let fingerprint = layout.to_string();
         let denial = self.file.check(|connection| {
-            let has_leases = format::has(connection, "UIDRING_LEASE")?;
-            Ok(if has_leases { foreign(connection, &fingerprint)? } else { None })
+            if let Some(worker_id) = only {
+                dedicated::check(connection, worker_id)?;
+            }
+            Ok(foreign(connection, &fingerprint)?)
         })?;
         let place = || self.file.path().display().to_string();
         denial.map_or(Ok(()), |denial| Err(denial.error(place(), layout)))

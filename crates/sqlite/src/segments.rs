@@ -11,6 +11,7 @@ use uidring::segment::{SegmentTag, TagNumber};
 use uidring_store::sql::INSERT_TAG;
 use uidring_store::{NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag};
 
+use crate::dedicated;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
 use crate::format::{self, Problem};
@@ -54,9 +55,7 @@ impl SqliteSegments {
     /// Fails as a start would, as far as that shows while nothing is changed. Returns the names of the tags.
     pub(crate) fn check(&self) -> Result<Vec<String>, Error> {
         self.file.check(|connection| {
-            if !format::has(connection, "leaf_alloc")? {
-                return Ok(Vec::new());
-            }
+            dedicated::refuse(connection, "segments")?;
             let mut tags = connection.prepare(&DIALECT.list_tags())?;
             let tags = tags.query_map([], |row| Ok(tag(row)?.tag))?;
             Ok(tags.collect::<rusqlite::Result<_>>()?)

@@ -1,15 +1,16 @@
 //! A store of any engine.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{PathBuf, absolute};
 use std::time::Duration;
 
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
-use uidring::{Error, Layout, WorkerSource};
+use uidring::{Error, WorkerSource};
 
 use crate::{
-    Finding, LeafNode, LeaseOptions, LeaseTable, SegmentTable, StoreUse, TableError, WorkerRange,
+    Findings, LeafNode, LeaseOptions, LeaseTable, SegmentTable, StoreUse, TableError, WorkerRange,
     WorkerTable,
 };
 
@@ -111,18 +112,17 @@ pub trait AnyStore: fmt::Display {
         Err(self.lacks("segments"))
     }
 
-    /// Checks whether a start could get a worker id, without changing anything. Files are read; servers are not asked.
-    /// Pass the layout of a start that leases its worker id.
+    /// Checks whether a start could get what it wants, without changing anything. Files are read; servers are not asked.
     ///
     /// # Errors
     ///
     /// The error that the start would get.
-    fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
-        let _ = leases;
+    fn check(&self, wanted: StoreUse) -> Result<(), Error> {
+        let _ = wanted;
         Ok(())
     }
 
-    /// Checks the same for segments, and returns the names of the tags.
+    /// Checks the same for segments, and returns the names of the tags; none for a server.
     ///
     /// # Errors
     ///
@@ -133,7 +133,16 @@ pub trait AnyStore: fmt::Display {
 
     /// Looks for what makes a start fail that wants this, and for what could go wrong later, as far as the engine alone
     /// can tell. It changes nothing and uses up no worker id.
-    fn examine(&self, purpose: StoreUse) -> Vec<Finding>;
+    fn examine(&self, wanted: StoreUse) -> Findings;
+
+    /// Returns a text that tells this store from others: the path of its file, however that was written, or the address of
+    /// its server.
+    fn identity(&self) -> String {
+        match self.worker_file() {
+            Some(file) => canonical(file).display().to_string(),
+            None => self.to_string(),
+        }
+    }
 
     /// Returns the file that holds the worker ids; `None` for a server.
     fn worker_file(&self) -> Option<PathBuf> {
@@ -145,4 +154,9 @@ pub trait AnyStore: fmt::Display {
     fn lacks(&self, what: &'static str) -> Error {
         TableError::Lacks { place: self.to_string(), has: self.has(), what }.into()
     }
+}
+
+/// The path without links, as far as it exists.
+fn canonical(path: PathBuf) -> PathBuf {
+    fs::canonicalize(&path).or_else(|_| absolute(&path)).unwrap_or(path)
 }

@@ -43,6 +43,20 @@ pub enum TableError {
         range: WorkerRange,
     },
 
+    /// The layout has no worker id of the range that was recorded in the store.
+    #[error(
+        "{place}: the worker ids of this store are {range}, and the layout's greatest is {max}: use a layout with more \
+         worker bits, or a new database with a lower range"
+    )]
+    RangeBeyondLayout {
+        /// The file, the cluster, or host, port and name of the database.
+        place: String,
+        /// The worker ids of this store.
+        range: WorkerRange,
+        /// The greatest worker id of the layout.
+        max: u64,
+    },
+
     /// The store has recorded another range of worker ids.
     #[error(
         "{place}: the worker ids of this store were recorded as {recorded}, not {range}; nothing was changed: keep \
@@ -59,7 +73,7 @@ pub enum TableError {
 
     /// The store has handed out worker ids outside the range to be recorded.
     #[error(
-        "{place}: worker ids up to {newest} are in use there, or may be, and {range} lacks some of them; nothing was \
+        "{place}: worker ids up to {newest} may be in use there, and {range} does not include all of them; nothing was \
          recorded: record a range from 1 to {newest} or above, or use a new database (in etcd, another prefix) for \
          {range}"
     )]
@@ -74,9 +88,9 @@ pub enum TableError {
 
     /// A start has a worker id outside the range that is recorded.
     #[error(
-        "{place}: the range {range} is recorded, and a start has worker id {worker_id} all the same: it began before it \
-         could see the range, or ignores ranges, as Baidu's Java client does; end it and delete its row of WORKER_NODE, \
-         or use a new database"
+        "{place}: the range {range} is recorded, but a start has worker id {worker_id}, which is outside it: it began \
+         before it could see the range, or ignores ranges, as Baidu's Java client does; end it and delete the rows of \
+         its worker id from WORKER_NODE and UIDRING_LEASE, or use a new database"
     )]
     RangeIgnored {
         /// Host, port and name of the database.
@@ -312,9 +326,9 @@ error_traits!(TableError);
 impl TableError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::WorkerIdsUsedUp { .. } | Self::NoFreeWorkerId { held: 0, .. } => {
-                StoreErrorKind::Exhausted
-            }
+            Self::WorkerIdsUsedUp { .. }
+            | Self::RangeBeyondLayout { .. }
+            | Self::NoFreeWorkerId { held: 0, .. } => StoreErrorKind::Exhausted,
             Self::OutsideRange { next, range, .. } if *next > range.last() => {
                 StoreErrorKind::Exhausted
             }
@@ -349,6 +363,9 @@ impl Fitting {
     /// Returns the error of a start whose worker id would be this, which is none of them.
     pub fn error(self, place: String, next: u64) -> Error {
         Error::from(match self.range() {
+            Some(range) if range.first() > self.max() => {
+                TableError::RangeBeyondLayout { place, range, max: self.max() }
+            }
             Some(range) if next <= self.max() => TableError::OutsideRange { place, next, range },
             _ => TableError::WorkerIdsUsedUp { place, next, max: self.max() },
         })

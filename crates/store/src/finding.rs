@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 
+use uidring::Layout;
 use uidring::adapter::Chain;
 
 /// Something that an examination of a store found.
@@ -32,11 +33,16 @@ pub enum Verdict {
 pub enum StoreUse {
     /// A worker id that it uses up.
     Disposable,
-    /// A worker id that it leases.
-    Lease,
+    /// A worker id that it leases, for uids of this layout.
+    Lease(Layout),
+    /// The worker id of an ordinal, which it leases, for uids of this layout.
+    Ordinal(u64, Layout),
     /// The segments of a tag.
     Segments,
 }
+
+/// What an examination of a store found; `Err` if the store cannot be used, and it is pointless to look further.
+pub type Findings = Result<Vec<Finding>, Vec<Finding>>;
 
 impl Finding {
     /// Something that is as it should be.

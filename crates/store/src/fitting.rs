@@ -57,6 +57,11 @@ impl Fitting {
         (self.last() + 1).saturating_sub(next.max(self.first()))
     }
 
+    /// Whether fewer than a tenth are left.
+    pub fn is_low(self, left: u64) -> bool {
+        left.saturating_mul(10) < self.count()
+    }
+
     /// The layout's greatest.
     pub fn max(self) -> u64 {
         self.max

@@ -14,5 +14,5 @@ pub use self::flaw::{flaw, is_sound};
 pub use self::options::LeaseOptions;
 pub use self::rows::{Horizon, LeasedRow, Loss, RowLease, RowStore};
 pub use self::table::{
-    LeaseColumns, LeaseRow, LeaseState, LeaseTable, changed_row, issued_until, readable,
+    LeaseColumns, LeaseRow, LeaseState, LeaseTable, changed_row, flaw_of, issued_until, readable,
 };

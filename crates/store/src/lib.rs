@@ -38,13 +38,14 @@ mod warn_once;
 use std::path::Path;
 
 use uidring::Error;
+use uidring::adapter::may_have_url;
 
 pub use self::any_store::AnyStore;
 pub use self::credentials::Credentials;
 #[cfg(feature = "tls")]
 pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
-pub use self::finding::{Finding, StoreUse, Verdict};
+pub use self::finding::{Finding, Findings, StoreUse, Verdict};
 pub use self::fitting::Fitting;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leaf_node::LeafNode;
@@ -65,7 +66,7 @@ pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     if path.as_os_str().is_empty() {
         return Err(Error::from(TableError::EmptyPath { what }));
     }
-    if path.to_string_lossy().contains("://") {
+    if may_have_url(&path.to_string_lossy()) {
         return Err(Error::from(TableError::UrlForPath { what }));
     }
     Ok(())

@@ -2,6 +2,8 @@
 //!
 //! Parameters are `?`, in the order of the text.
 
+use crate::{Fitting, WorkerRange};
+
 /// What a database writes differently from others.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
@@ -55,9 +57,6 @@ pub const FOREIGN_LAYOUT: &str = "SELECT LAYOUT FROM UIDRING_LEASE WHERE LAYOUT 
 /// The layout of the table, which [`Dialect::insert_layout`] sets, as an expression; NULL before.
 pub const TABLE_LAYOUT: &str = "(SELECT LAYOUT FROM UIDRING_LEASE WHERE WORKER_ID = -1)";
 
-/// The greatest worker id of a lease.
-pub const NEWEST_LEASE: &str = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";
-
 /// The lowest worker id between two parameters that has a lease.
 pub const LOWEST_LEASE: &str =
     "SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID BETWEEN ? AND ?";
@@ -66,6 +65,13 @@ pub const LOWEST_LEASE: &str =
 pub const INSERT_TAG: &str =
     "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
     VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)";
+
+/// The condition that a row of `UIDRING_LEASE` has one of these worker ids.
+pub fn fits(fitting: Fitting) -> String {
+    // Without a range, a row of worker id 0 may have been added by hand.
+    let first = fitting.range().map_or(0, WorkerRange::first);
+    format!("WORKER_ID BETWEEN {first} AND {}", fitting.last())
+}
 
 /// Removes rows of `WORKER_NODE` as [`Dialect::prune`] says, where DELETE has no limit.
 pub fn prune_by_key(is_old: &str) -> String {
@@ -196,12 +202,14 @@ impl Dialect {
         )
     }
 
-    /// How many leases are held, in how many milliseconds the first of them ends, and how many leases there are.
-    pub fn count_leases(&self) -> String {
+    /// How many leases of these worker ids are held, in how many milliseconds the first of them ends, and how many
+    /// there are.
+    pub fn count_leases(&self, fitting: Fitting) -> String {
         let [end, now] = ["MIN(LEASE_END)", self.now].map(self.millis);
+        let fits = fits(fitting);
         format!(
-            "SELECT COUNT(*), {end} - {now}, (SELECT COUNT(*) FROM UIDRING_LEASE WHERE WORKER_ID >= 0)
-             FROM UIDRING_LEASE WHERE WORKER_ID >= 0 AND NOT {}",
+            "SELECT COUNT(*), {end} - {now}, (SELECT COUNT(*) FROM UIDRING_LEASE WHERE {fits})
+             FROM UIDRING_LEASE WHERE {fits} AND NOT {}",
             self.is_free()
         )
     }

@@ -105,7 +105,7 @@ pub fn announce_end(
 ) {
     let fitting = Fitting::new(layout, range);
     let left = fitting.left_after(Some(worker_id));
-    if left.saturating_mul(10) >= fitting.count() {
+    if !fitting.is_low(left) {
         return;
     }
     // The start has what it needs: that nobody knows the day is no error.

@@ -278,6 +278,7 @@ macro_rules! server_tests {
                 without_its_table_nothing_is_handed_out,
                 who_ignores_it_is_noticed,
                 worker_ids_outside_are_not_reused,
+                leases_outside_are_not_taken,
                 recording_waits_for_starts_under_way,
             }
             segments {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use uidring::{Error, StoreErrorKind, WorkerSource};
-use uidring_store::{AnyStore, Finding, LeafNode, StoreUse, WorkerRange};
+use uidring_store::{AnyStore, Finding, Findings, LeafNode, StoreUse, WorkerRange};
 
 use crate::LeafZooKeeper;
 
@@ -27,13 +27,13 @@ impl AnyStore for LeafZooKeeper {
         Ok(Box::new(self.clone()))
     }
 
-    fn examine(&self, _: StoreUse) -> Vec<Finding> {
+    fn examine(&self, _: StoreUse) -> Findings {
         match self.instances() {
-            Err(error) if !is_missing(&error) => vec![Finding::error("connection", &error)],
-            _ => vec![
+            Err(error) if !is_missing(&error) => Err(vec![Finding::error("connection", &error)]),
+            _ => Ok(vec![
                 Finding::good("connection", "the servers answer"),
                 self.registry.servers.password(true).finding(),
-            ],
+            ]),
         }
     }
 

@@ -65,7 +65,7 @@ async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
         Ok(Ok(client)) => Ok(client),
         _ => Err(no_session(
             registry,
-            "are these ports without TLS (with it, write tls=verify, or tls:// before each server)",
+            "are these ports without TLS (with it, write tls=verify in the URL, or tls:// before each server in Rust)",
         )),
     }
 }

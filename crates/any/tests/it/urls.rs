@@ -23,7 +23,7 @@ fn a_wrong_url_or_option_is_an_error_without_the_url() {
         ("worker://7", "no `//` follows after worker:; write worker:N"),
         ("worker:-1", "write worker:N, or worker:D/W"),
         ("worker:1/32", "write worker:N, or worker:D/W"),
-        ("worker:7?on-clock-back=new-worker-id", "a single worker id"),
+        ("worker:7?on-clock-back=new-worker-id", "is for worker=disposable, and not for worker:N"),
         ("worker:7?deadline=5s", "no parameter `deadline`; it is an option of MySQL"),
         ("zookeeper://h?name=n&leas=5s", "no parameter `leas`; the nearest is `tls`"),
         ("sqlite+pysqlite:////s3cret.db", "leave it out; write sqlite:"),

@@ -69,8 +69,10 @@ impl UrlArgs {
     /// The flags as one writes them. A URL that may hold a password is left out.
     pub fn flags(&self) -> String {
         match (&self.url, &self.url_file) {
-            (Some(url), _) if url.contains('@') => "-u URL".into(),
-            (Some(url), _) => format!("-u {}", quoted(url)),
+            (Some(url), _) => match Options::from_url(url) {
+                Ok(options) if !options.has_password() => format!("-u {}", quoted(url)),
+                _ => "-u URL".into(),
+            },
             (None, Some(path)) => format!("--url-file {}", quoted(&path.to_string_lossy())),
             (None, None) => String::new(),
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use uidring::Timestamp;
 use uidring_server::{Running, Server, TlsError, certificate_begins, certificate_ends};
-use uidring_store::{read_private_file, read_small_file};
+use uidring_store::{check_path, read_private_file, read_small_file};
 
 use super::args::ServeArgs;
 use crate::failure::Failure;
@@ -140,7 +140,10 @@ fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Failed(format!("reading {}: {error}", path.display()))
+    match check_path("the file", path) {
+        Ok(()) => Failure::Failed(format!("reading {}: {error}", path.display())),
+        Err(error) => error.into(),
+    }
 }
 
 fn unfit(args: &ServeArgs, error: &TlsError) -> Failure {

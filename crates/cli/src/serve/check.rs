@@ -1,44 +1,49 @@
 //! What `--check` looks at besides the settings: what a start would fail on, as far as that shows while nothing is
 //! changed. Database servers are not asked.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::PathBuf;
-
-use uidring::Layout;
-use uidring_any::WorkerKind;
+use uidring_any::StoreUse;
 
 use super::names::{Plan, Uids};
 use super::sockets;
 use crate::failure::Failure;
 
-/// Checks sockets, and files that have to be there, or to be made.
-pub fn check(plan: &Plan<'_>) -> Result<(), Failure> {
+/// Checks sockets, and files that have to be there, or to be made. Returns whether a start asks a server, too.
+pub fn check(plan: &Plan<'_>) -> Result<bool, Failure> {
     sockets::try_places(plan.args)?;
-    let mut leases = HashMap::new();
-    for uids in &plan.uids {
-        check_workers(uids, &mut leases).map_err(|failure| uids.about(failure))?;
+    for (index, uids) in plan.uids.iter().enumerate() {
+        check_workers(uids, &plan.uids[..index]).map_err(|failure| uids.about(failure))?;
     }
     if let Some(store) = &plan.segments {
         plan.warn_of_hidden_tags(&store.check_segments()?);
     }
-    Ok(())
+    let is_server =
+        |uids: &Uids<'_>| uids.store.as_ref().is_some_and(|s| s.worker_file().is_none());
+    Ok(plan.uids.iter().any(is_server))
 }
 
-/// Checks the worker ids of a name. `leases` are the files from which names lease theirs, and with which layout.
-fn check_workers(uids: &Uids<'_>, leases: &mut HashMap<PathBuf, Layout>) -> Result<(), Failure> {
+/// Checks the worker ids of a name, which have to go with those of the names before it.
+fn check_workers(uids: &Uids<'_>, before: &[Uids<'_>]) -> Result<(), Failure> {
     let Some(store) = &uids.store else { return Ok(()) };
-    let layout = uids.layout.layout;
-    let is_leased = uids.worker == WorkerKind::Leased;
-    store.check_workers(is_leased.then_some(&layout))?;
-    let Some(file) = store.worker_file().filter(|_| is_leased) else { return Ok(()) };
-    let path = fs::canonicalize(&file).or_else(|_| std::path::absolute(&file))?;
-    match leases.insert(path, layout) {
-        Some(other) if other != layout => Err(Failure::Usage(format!(
-            "its leases would come from {}, where another name leases worker ids for layout {other}, and have \
-             layout {layout}: a file has leases of one layout; name another file",
-            file.display()
-        ))),
-        _ => Ok(()),
+    store.check(uids.wanted)?;
+    let identity = store.identity();
+    let is_same =
+        |other: &&Uids<'_>| other.store.as_ref().is_some_and(|store| store.identity() == identity);
+    for other in before.iter().filter(is_same) {
+        match (uids.wanted, other.wanted) {
+            (StoreUse::Lease(layout), StoreUse::Lease(found)) if layout != found => {
+                return Err(Failure::Usage(format!(
+                    "its leases would come from {store}, where another name leases worker ids for layout {found}, and \
+                     have layout {layout}: a store has leases of one layout; name another store"
+                )));
+            }
+            (StoreUse::Ordinal(..), StoreUse::Ordinal(..)) => {
+                return Err(Failure::Usage(format!(
+                    "its worker id would come from {store}, which has the ordinal's alone, and another name takes it; \
+                     name another file"
+                )));
+            }
+            _ => {}
+        }
     }
+    Ok(())
 }

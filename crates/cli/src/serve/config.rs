@@ -7,7 +7,8 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{Command, FromArgMatches};
 use toml::{Table, Value};
-use uidring_store::read_small_file;
+use uidring::adapter::may_have_url;
+use uidring_store::{check_path, read_small_file};
 
 use super::args::ServeArgs;
 use crate::args::url::UrlArgs;
@@ -50,6 +51,7 @@ pub fn load(
         let text = error.to_string();
         Failure::Usage(format!("{}: {}", path.display(), without_url(text.trim_end())))
     };
+    check_path("the settings", path).map_err(Failure::usage)?;
     let text = read_small_file(path)
         .map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))?;
     let text = String::from_utf8(text).map_err(|_| wrong(&"it is not UTF-8"))?;
@@ -105,7 +107,7 @@ pub fn load(
         let Value::Table(settings) = settings else {
             return Err(wrong(&format_args!("`names.{name}` is for a table: [names.{name}]")));
         };
-        if name.contains("://") {
+        if may_have_url(&name) {
             return Err(wrong(&name));
         }
         if let Some(key) = settings.keys().find(|key| is_flag(key)) {
@@ -203,7 +205,7 @@ fn plain(error: &clap::Error) -> String {
 
 /// What is said, unless it repeats a URL.
 fn without_url(text: &str) -> &str {
-    match text.contains("://") {
+    match may_have_url(text) {
         true => {
             "a URL stands where it does not belong; it may hold a password, and is not repeated"
         }

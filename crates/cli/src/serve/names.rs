@@ -1,13 +1,17 @@
 //! The names that a server's settings make.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use uidring::adapter::may_have_url;
 use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
-use uidring_any::{AnyStore, Options, Prepared, SegmentTable, ServerError, TableError, WorkerKind};
+use uidring_any::{
+    AnyStore, Options, Prepared, SegmentTable, ServerError, StoreUse, TableError, WorkerKind,
+};
 use uidring_server::{Issuer, Names};
 
 use super::args::ServeArgs;
@@ -46,7 +50,9 @@ pub struct Uids<'a> {
     /// Whether each serving thread counts through blocks of its own.
     is_per_thread: bool,
     pub layout: ResolvedLayout,
-    pub worker: WorkerKind,
+    worker: WorkerKind,
+    /// What it wants of its store.
+    pub wanted: StoreUse,
     /// Where the worker id comes from; `None` where it is chosen.
     pub store: Option<Box<dyn AnyStore>>,
     builder: CachedBuilder,
@@ -169,7 +175,17 @@ fn named_options(args: &ServeArgs, file: &File, settings: &Settings) -> Result<O
 fn at(url: &UrlArgs, place: &str) -> Result<Options, Failure> {
     match &url.url {
         Some(url) => Options::from_settings(url, place).map_err(wrong),
-        None => url.options([]),
+        None => {
+            let is_relative =
+                |path: &PathBuf| path.is_relative() && !may_have_url(&path.to_string_lossy());
+            if url.url_file.as_ref().is_some_and(is_relative) {
+                return Err(Failure::Usage(format!(
+                    "the path of `url-file` {place} is relative, and would mean another file in another folder; write an \
+                     absolute path"
+                )));
+            }
+            url.options([])
+        }
     }
 }
 
@@ -261,6 +277,7 @@ impl<'a> Uids<'a> {
         let layout = ResolvedLayout::of(&options);
         layout.check_now()?;
         let worker = options.worker_kind();
+        let wanted = options.store_use().map_err(wrong)?;
         let store = match worker {
             WorkerKind::Chosen => None,
             _ => Some(options.store().map_err(wrong)?),
@@ -289,7 +306,7 @@ impl<'a> Uids<'a> {
         };
         let builder = if is_own { builder.namespace(name) } else { *builder };
         let builder = if is_limited { builder } else { builder.max_borrow(MAX_BORROW) };
-        Ok(Self { name, is_per_thread, layout, worker, store, builder, flags })
+        Ok(Self { name, is_per_thread, layout, worker, wanted, store, builder, flags })
     }
 
     /// Where worker ids come from, for people.

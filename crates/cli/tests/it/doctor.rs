@@ -88,12 +88,16 @@ fn assign(url: &str) -> String {
 fn databases_are_healthy(url: &str) {
     init(url);
     assert_eq!(assign(url), "1\n");
-    let workers = "ok worker ids: 4194302 are left; it is too early";
+    let workers =
+        "ok worker ids: 4194302 of the layout's 4194303 worker ids are left; it is too early";
     let common = ["ok connection", "ok TLS", "ok durability", "ok clock", "ok rights", "ok layout"];
     is_healthy(url, &[&common[..], &[workers]].concat());
     is_healthy(
         &with(url, "worker=lease&layout=snowflake"),
-        &["ok rights", "ok leases: 0 are held, and 1022 are free"],
+        &[
+            "ok rights",
+            "ok worker ids: of the layout's 1023 worker ids, 0 are held, and 1022 are free",
+        ],
     );
     is_healthy(&with(url, "tag=orders"), &["ok tag: `orders` goes on from 1, in steps of 100"]);
     // Nothing was used up.
@@ -104,8 +108,44 @@ fn databases_are_healthy(url: &str) {
     let ended = with(url, "layout=28/22/13/s/2016-05-20");
     has_fault(&ended, "layout", &["ended on 2024-11-20"]);
     let worker = "layout=28/1/13/s/2026-01-01&worker=";
-    has_fault(&with(url, &format!("{worker}disposable")), "worker ids", &["none is left", "reuse"]);
-    has_fault(&with(url, &format!("{worker}lease")), "leases", &["0 are held, and 0 are free"]);
+    let used_up = ["over the layout's greatest, 1", "worker reuse FIRST LAST"];
+    has_fault(&with(url, &format!("{worker}disposable")), "worker ids", &used_up);
+    let none = ["no worker id is free: the layout's only one was used up", "worker reuse 1 1 "];
+    has_fault(&with(url, &format!("{worker}lease")), "worker ids", &none);
+}
+
+/// A range, and what can be wrong with it. `execute` changes the database.
+fn ranges_are_examined(url: &str, execute: impl Fn(&str)) {
+    let home = Home::new();
+    let run = |words: &str| {
+        let run = Run::of(home.command(words).env("UIDRING_URL", url));
+        assert_eq!(run.status, Some(0), "{words}: {run:?}");
+    };
+    run("worker init --leases --workers 2000-2009");
+    let wide = "layout=41/12/10/ms/2026-01-01";
+    let disposable = with(url, wide);
+    let ids = "of the 10 worker ids 2000-2009 of this store";
+    is_healthy(
+        &with(url, &format!("{wide}&worker=disposable")),
+        &[&format!("ok worker ids: 10 {ids}")],
+    );
+    is_healthy(&disposable, &[&format!("ok worker ids: {ids}, 0 are held, and 10 are free")]);
+    for worker in ["disposable", "lease"] {
+        let narrow = with(url, &format!("layout=snowflake&worker={worker}"));
+        let words = ["this store are 2000-2009, and the layout's greatest is 1023", "lower range"];
+        has_fault(&narrow, "worker ids", &words);
+    }
+    for _ in 0..10 {
+        run("worker assign --layout 41/12/10/ms/2026-01-01");
+    }
+    let used_up = with(url, &format!("{wide}&worker=disposable"));
+    has_fault(&used_up, "worker ids", &["the next, 2010, is over the last"]);
+    run("worker reuse 2000 2000 --used-until 2040-01-01T00:00:00Z --layout 41/12/10/ms/2026-01-01");
+    let later = ["0 are held, and 0 are free; 1 can be leased only later", "2040-01-01"];
+    has_fault(&disposable, "worker ids", &later);
+    execute("UPDATE UIDRING_LEASE SET WORKER_ID = 7 WHERE WORKER_ID = 2000");
+    let outside = ["worker id 7, which is outside it", "delete the rows of its worker id from"];
+    has_fault(&disposable, "worker ids", &outside);
 }
 
 #[test]
@@ -113,6 +153,8 @@ fn mariadb_is_healthy_or_its_fault_is_named() {
     let server = MariaDb::shared();
     let database = server.database();
     databases_are_healthy(&database.url());
+    let other = server.database();
+    ranges_are_examined(&other.url(), |statement| other.execute(statement));
     let wrong = database.url().replace(&*database.user(), "nobody");
     has_fault(&wrong, "connection", &["Access denied"]);
     database.execute("ALTER TABLE WORKER_NODE ENGINE = MyISAM");
@@ -125,6 +167,8 @@ fn mariadb_is_healthy_or_its_fault_is_named() {
 
     let empty = server.database();
     has_fault(&empty.url(), "rights", &["WORKER_NODE", "uidring worker init"]);
+    let lease = with(&empty.url(), "worker=lease");
+    has_fault(&lease, "rights", &["UIDRING_LEASE", "uidring worker init --leases"]);
     let reader = format!("{}_r", empty.user());
     empty.administer(&format!("CREATE USER {reader} IDENTIFIED BY '{}'", empty.password()));
     empty.administer(&format!("GRANT SELECT, INSERT ON {}.* TO {reader}", empty.name()));
@@ -133,6 +177,16 @@ fn mariadb_is_healthy_or_its_fault_is_named() {
     init(&empty.url());
     let lease = with(&reader, "worker=lease");
     has_fault(&lease, "rights", &["UPDATE command denied", "SELECT, INSERT and UPDATE"]);
+    let ranged = server.database();
+    let blind = format!("{}_b", ranged.user());
+    let home = Home::new();
+    let mut init = home.command("worker init --workers 5-9");
+    assert_eq!(Run::of(init.env("UIDRING_URL", ranged.url())).status, Some(0));
+    ranged.administer(&format!("CREATE USER {blind} IDENTIFIED BY '{}'", ranged.password()));
+    let (name, table) = (ranged.name(), "WORKER_NODE");
+    ranged.administer(&format!("GRANT SELECT, INSERT ON {name}.{table} TO {blind}"));
+    let blind = ranged.url_of(&blind, &server.address().to_string());
+    has_fault(&blind, "rights", &["UIDRING_RANGE", "SELECT on"]);
 }
 
 #[test]
@@ -173,6 +227,8 @@ fn postgresql_is_healthy_or_its_fault_is_named() {
     let server = Postgres::shared();
     let database = server.database();
     databases_are_healthy(&database.url());
+    let other = server.database();
+    ranges_are_examined(&other.url(), |statement| other.execute(statement));
     database.execute("ALTER TABLE leaf_alloc SET UNLOGGED");
     has_fault(&with(&database.url(), "tag=orders"), "durability", &["SET LOGGED"]);
     database.execute("ALTER TABLE leaf_alloc SET LOGGED");
@@ -189,16 +245,31 @@ fn postgresql_is_healthy_or_its_fault_is_named() {
 fn etcd_is_healthy_or_its_fault_is_named() {
     let server = Etcd::start();
     let url = server.url("doctor");
-    assert_eq!(assign(&url), "1\n");
     let rights = "ok rights: the user may read and write";
-    is_healthy(&url, &["ok connection", "ok TLS", rights, "ok worker ids: 4194302 are left"]);
+    is_healthy(&url, &[rights, "ok worker ids: 4194303 of the layout's"]);
+    let everything = json!({"key": "AA==", "range_end": "AA==", "count_only": true});
+    let keys = server.post("kv/range", &everything);
+    assert!(keys.get("count").is_none(), "nothing was written: {keys}");
+    assert_eq!(assign(&url), "1\n");
+    is_healthy(
+        &url,
+        &["ok connection", "ok TLS", rights, "ok worker ids: 4194302 of the layout's"],
+    );
     is_healthy(
         &with(&url, "worker=lease"),
-        &[rights, "ok leases: 0 are held, and 4194302 are free"],
+        &[
+            rights,
+            "ok worker ids: of the layout's 4194303 worker ids, 0 are held, and 4194302 are free",
+        ],
     );
     assert_eq!(assign(&url), "2\n");
-    let away = url.replace("etcd://", "etcd://127.0.0.1:1,");
-    has_fault(&with(&away, "deadline=1s"), "connection", &["no connection", "127.0.0.1:1"]);
+    let away = with(&url.replace("etcd://", "etcd://127.0.0.1:1,"), "deadline=1s");
+    has_fault(&away, "connection", &["no connection", "127.0.0.1:1"]);
+    let (_, found) = examine(&away);
+    let workers = found.iter().filter(|finding| finding.starts_with("ok worker ids")).count();
+    assert_eq!(workers, 1, "the other member answers: {found:#?}");
+    let (_, found) = examine("etcd://127.0.0.1:1/a?deadline=1s");
+    assert_eq!(found.len(), 2, "layout, and connection once: {found:#?}");
 
     server.post("maintenance/alarm", &json!({"action": "ACTIVATE", "alarm": "NOSPACE"}));
     has_fault(&url, "alarms", &["NOSPACE", "etcdctl alarm disarm"]);
@@ -244,7 +315,7 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     let on = |words: &str| doctor(home.command(&format!("doctor {words}")));
     assert_eq!(on("worker:5 -u worker:6").0, Some(0));
     let (status, found) = on("worker:5 -u worker:5");
-    assert!(status == Some(1) && format!("{found:?}").contains("both hand out worker ids 5 to 5"));
+    assert!(status == Some(1) && format!("{found:?}").contains("both hand out worker id 5 of"));
     let (status, found) = on("sqlite:a.db?mode=rwc");
     assert!(status == Some(0) && format!("{found:?}").contains("the first start creates"));
     let (status, found) = on("sqlite:a.db");
@@ -257,8 +328,30 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     assert_eq!(status, Some(0), "{found:#?}");
     let (status, found) = on("sqlite:a.db?layout=31/10/22");
     assert!(
-        status == Some(1) && format!("{found:?}").contains("the leases are for layout 41/10/12")
+        status == Some(1) && format!("{found:?}").contains("its leases are for layout 41/10/12")
     );
+    // One file under three names.
+    std::os::unix::fs::symlink("a.db", home.folder.path().join("c.db")).expect("linked");
+    let (_, found) = on("sqlite:a.db sqlite:./a.db");
+    let last = found.last().and_then(|found| found.last()).expect("a finding");
+    assert_eq!(last, "ok ranges: a.db and ./a.db are taken for one store");
+    let run = home.run("doctor sqlite:c.db sqlite:a.db --format json");
+    assert!(!run.stdout.contains("both hand out"), "{run:?}");
+    let commits = home.folder.path().join("a.db-commits");
+    let counted = std::fs::read(&commits).expect("counted");
+    for (bytes, words) in [(vec![0xff; 16], "commits are lost"), (Vec::new(), "")] {
+        std::fs::write(&commits, &bytes).expect("writes");
+        let (status, found) = on("sqlite:a.db?layout=snowflake");
+        let expected = if words.is_empty() { Some(0) } else { Some(1) };
+        assert!(status == expected && format!("{found:?}").contains(words), "{found:#?}");
+        let run = home.run("serve --check -u sqlite:a.db?layout=snowflake");
+        assert!(run.status == expected && run.stderr.contains(words), "{run:?}");
+    }
+    std::fs::write(&commits, counted).expect("writes");
+    let unseen = home.run("doctor 'sqlite:a\u{1b}[31m.db?mode=rwc'");
+    assert!(!unseen.stdout.contains('\u{1b}'), "{unseen:?}");
+    let (_, found) = on("sqlite:a.db?on-clock-back=new-worker-id&worker=lease&layout=snowflake");
+    assert!(format!("{found:?}").contains("is for worker=disposable"), "{found:?}");
     // Root may write anything, unless it gives that up.
     let mut command = home.under_sh(
         r#"[ "$(id -u)" = 0 ] && set -- setpriv --bounding-set=-all "$1"

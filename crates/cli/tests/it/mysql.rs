@@ -119,11 +119,16 @@ fn people_look_after_the_table() {
     assert!(!ids(&database).contains(&402), "it cost no worker id");
     let full = run(&format!("{plan} --layout 45/5/12/ms/2026-01-01")).stdout;
     assert!(
-        full.contains("now: lease those of starts that have ended (`uidring worker reuse`)"),
+        full.contains(
+            "now: lease those of starts that have ended (`uidring worker reuse FIRST LAST"
+        ),
         "{full}"
     );
     let full = run(&format!("plan --layout 45/5/12/ms/2026-01-01 -u {}", database.url())).stdout;
-    assert!(full.contains("(`uidring worker reuse -u URL`)"), "{full}");
+    assert!(
+        full.contains("(`uidring worker reuse FIRST LAST --used-until TIME -u URL`)"),
+        "{full}"
+    );
 
     let pruned = run("worker prune --keep-days 1");
     assert_eq!((pruned.status, &*pruned.stdout), (Some(0), ""));

@@ -114,6 +114,32 @@ fn the_file_is_for_one_worker_id_and_nothing_else() {
         let mut command = pod(&home, "0", other.path(), "generate", "");
         refused(&mut command, 1, &["no file for an ordinal", "another file"]);
     }
+    let examine = |ordinal: &str, options: &str| {
+        let url = format!("sqlite:{}?worker=ordinal{options}", file.display());
+        let mut command = home.command("doctor");
+        Run::of(command.arg(url).env("UIDRING_ORDINAL", ordinal))
+    };
+    let layout = "&layout=41/16/2/ms/2026-01-01";
+    for (ordinal, options, words) in [
+        ("1", layout, "it is for worker id 0 alone"),
+        ("0", "", "its leases are for layout 41/16/2"),
+        ("x", layout, "UIDRING_ORDINAL"),
+    ] {
+        let run = examine(ordinal, options);
+        assert!(run.status == Some(1) && run.stdout.contains(words), "{words}: {run:?}");
+    }
+    let run = examine("0", layout);
+    assert_eq!(run.status, Some(0), "{run:?}");
+    let both = format!(
+        "doctor sqlite:{0}?worker=ordinal{layout} worker:0?{1}",
+        file.display(),
+        &layout[1..]
+    );
+    let run = Run::of(home.command(&both).env("UIDRING_ORDINAL", "0"));
+    assert!(run.stdout.contains("both hand out worker id 0 of"), "{run:?}");
+    let run = Run::of(home.command(&both).env("UIDRING_ORDINAL", "5").env("HOSTNAME", "x"));
+    assert!(run.stdout.contains("fix"), "of another ordinal: {run:?}");
+
     let connection = rusqlite::Connection::open(&file).expect("opens");
     connection.execute("DELETE FROM UIDRING_LEASE", []).expect("deletes");
     drop(connection);

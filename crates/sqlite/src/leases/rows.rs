@@ -10,10 +10,10 @@ use uidring::adapter::Deadline;
 use uidring::{Error, Layout, Timestamp};
 use uidring_store::leases::{
     AcquireRequest, Acquired, Denial, Horizon, LeaseColumns, LeaseRow, LeaseStore, LeasedRow, Loss,
-    RowStore, Shortage, is_sound,
+    RowStore, Shortage, flaw_of, is_sound,
 };
 use uidring_store::sql::Dialect;
-use uidring_store::{Fitting, WorkerTable, WorkerUsage};
+use uidring_store::{Fitting, WorkerRange, WorkerTable, WorkerUsage};
 
 use crate::columns::{millis, optional_unsigned, unsigned};
 use crate::dedicated::{Dedicated, dedicate};
@@ -110,11 +110,11 @@ pub fn foreign(connection: &Connection, fingerprint: &str) -> rusqlite::Result<O
 
 /// The condition that a row can be used. SQLite keeps a value of any type in a column: a text is greater than each number,
 /// and a floating point number may be within the limits as well.
-fn is_usable(layout: &Layout) -> String {
+fn is_usable(layout: &Layout, range: Option<WorkerRange>) -> String {
     format!(
         "({} AND TYPEOF(TOKEN) = 'integer' AND TYPEOF(HORIZON_TICK) IN ('integer', 'null')
          AND TYPEOF(HORIZON_SEQUENCE) IN ('integer', 'null') AND TYPEOF(LAYOUT) = 'text')",
-        is_sound(layout)
+        is_sound(layout, range)
     )
 }
 
@@ -123,6 +123,7 @@ fn take_row(
     transaction: &Transaction<'_>,
     request: &AcquireRequest,
 ) -> rusqlite::Result<Option<LeasedRow>> {
+    let range = range::recorded(transaction)?;
     let Dialect { now, now_plus, .. } = DIALECT;
     let update = format!(
         "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {now_plus}, RENEWED = {now}
@@ -130,7 +131,7 @@ fn take_row(
          AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {})
          RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE",
         DIALECT.is_free(),
-        is_usable(&request.layout)
+        is_usable(&request.layout, range)
     );
     let values = (&request.owner, seconds(request.lasts), request.last_tick.cast_signed());
     transaction
@@ -177,12 +178,13 @@ fn insert_row(
 }
 
 fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite::Result<Shortage> {
+    let range = range::recorded(transaction)?;
+    let count = DIALECT.count_leases(Fitting::new(&request.layout, range));
     let (held, ends_in, leased): (u64, Option<i64>, u64) =
-        transaction.query_row(&DIALECT.count_leases(), [], |row| {
-            Ok((unsigned(row, 0)?, row.get(1)?, unsigned(row, 2)?))
-        })?;
+        transaction
+            .query_row(&count, [], |row| Ok((unsigned(row, 0)?, row.get(1)?, unsigned(row, 2)?)))?;
     let last_tick = [request.last_tick.cast_signed()];
-    let is_usable = is_usable(&request.layout);
+    let is_usable = is_usable(&request.layout, range);
     let ahead = transaction
         .query_row(&DIALECT.least_ahead(&is_usable), last_tick, |row| {
             Ok((unsigned(row, 0)?, unsigned(row, 1)?))
@@ -191,8 +193,7 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
     let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
     let flawed = DIALECT.find_flawed_lease(&is_usable);
     let flawed = transaction.query_row(&flawed, [], read).optional()?;
-    let flaw = flawed.and_then(Result::err);
-    let range = range::recorded(transaction)?;
+    let flaw = flawed.map(flaw_of);
     Ok(Shortage { leased, held, ends_in, ahead, flaw, range })
 }
 

@@ -2,8 +2,11 @@
 
 use rusqlite::Connection;
 use uidring::segment::{SegmentRequest, SegmentStore};
+use uidring::worker::Lease;
 use uidring::{Layout, SegmentGenerator};
 use uidring_sqlite::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, SqliteStore};
+use uidring_store::WorkerTable;
+use uidring_testkit::suite::tables::range;
 use uidring_testkit::{chain, request};
 
 #[test]
@@ -38,6 +41,28 @@ fn a_lease_with_a_value_of_another_type_is_named_and_the_others_are_there() {
             let lease = leases.lease(&request(layout), &options).expect("another is free");
             assert_eq!(lease.worker_id(), 2, "{column}");
         }
+    }
+}
+
+#[test]
+fn a_lease_outside_the_range_is_not_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let store = SqliteStore::new(&path).create(true);
+    store.worker_nodes().record_range(range(3, 4)).expect("recorded");
+    let (leases, layout) = (store.leases(), Layout::UID_GENERATOR);
+    let insert = format!(
+        "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED)
+         VALUES (1, '', 0, '{layout}', 0, 0)"
+    );
+    Connection::open(&path).and_then(|c| c.execute_batch(&insert)).expect("added");
+    let lease = || leases.lease(&request(layout), &LeaseOptions::default());
+    let held = [(); 2].map(|()| lease().expect("free"));
+    assert_eq!(held.each_ref().map(Lease::worker_id), [3, 4]);
+    let text = chain(&lease().expect_err("none is free"));
+    for words in ["of the 2 worker ids 3-4 of this store, 2 are held", "WORKER_ID 1: it is outside"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
     }
 }
 

@@ -3,21 +3,24 @@
 
 use uidring::Layout;
 
+use crate::sql::fits;
+use crate::{Fitting, WorkerRange};
+
 /// Stands for the last sequence number of a tick.
 pub const WHOLE_TICK: i64 = i64::MAX;
 
 /// A token grows when a row is taken, and when it is given back.
 const MAX_TOKEN: i64 = i64::MAX - 2;
 
-/// Returns the condition, in SQL, that a row of this layout can be used. It is never NULL.
-pub fn is_sound(layout: &Layout) -> String {
+/// Returns the condition, in SQL, that a row can be used for this layout in a store of this range. It is never NULL.
+pub fn is_sound(layout: &Layout, range: Option<WorkerRange>) -> String {
     format!(
-        "(WORKER_ID <= {} AND TOKEN BETWEEN 0 AND {MAX_TOKEN}
+        "({} AND TOKEN BETWEEN 0 AND {MAX_TOKEN}
          AND (HORIZON_TICK IS NULL AND HORIZON_SEQUENCE IS NULL
          OR HORIZON_TICK IS NOT NULL AND HORIZON_TICK >= 0) AND
          (HORIZON_SEQUENCE IS NULL OR HORIZON_SEQUENCE BETWEEN 0 AND {}
          OR HORIZON_SEQUENCE = {WHOLE_TICK}))",
-        layout.max_worker_id(),
+        fits(Fitting::new(layout, range)),
         layout.max_sequence()
     )
 }

@@ -222,6 +222,17 @@ impl LeaseColumns {
     }
 }
 
+/// Returns what is wrong with a row that is not [sound](super::is_sound).
+pub fn flaw_of(row: Result<LeaseRow, String>) -> String {
+    let outside = |row: LeaseRow| {
+        format!(
+            "UIDRING_LEASE, row with WORKER_ID {}: it is outside the range of this store; remove the row",
+            row.worker_id
+        )
+    };
+    row.map_or_else(|flaw| flaw, outside)
+}
+
 impl From<LeaseColumns> for LeaseRow {
     fn from(row: LeaseColumns) -> Self {
         let LeaseColumns { worker_id, owner, token, layout, created, renewed, .. } = row;

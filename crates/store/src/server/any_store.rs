@@ -7,7 +7,7 @@ use uidring::segment::SegmentStore;
 
 use super::examine::examine;
 use super::{Engine, ServerSegments, ServerStore};
-use crate::{AnyStore, Finding, LeaseOptions, LeaseTable, SegmentTable, StoreUse, WorkerTable};
+use crate::{AnyStore, Findings, LeaseOptions, LeaseTable, SegmentTable, StoreUse, WorkerTable};
 
 impl<E: Engine> AnyStore for ServerStore<E> {
     fn has(&self) -> &'static str {
@@ -37,8 +37,8 @@ impl<E: Engine> AnyStore for ServerStore<E> {
         Ok(Box::new(self.segments().create_table_if_missing(true)))
     }
 
-    fn examine(&self, purpose: StoreUse) -> Vec<Finding> {
-        examine(self, purpose)
+    fn examine(&self, wanted: StoreUse) -> Findings {
+        examine(self, wanted)
     }
 
     fn segment_store(&self) -> Result<Box<dyn SegmentStore>, Error> {

@@ -12,27 +12,29 @@ use super::connection::Operation;
 use super::engine::{Engine, Purpose};
 use super::explain::explain;
 use super::problem::{Problem, State};
+use super::range::look_for_range;
 use super::row::only;
 use super::session::{Done, Session};
 use super::store::ServerStore;
 use super::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE};
-use crate::{Finding, StoreUse};
+use crate::{Finding, Findings, StoreUse};
 
-/// Statements that need the rights that a start needs, and meet no row.
+/// Statements that need the rights of a start, and match no row.
 const WORKERS: &[(Table, &str)] = &[(
     WORKER_NODE,
     "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
      SELECT HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED FROM WORKER_NODE WHERE 1 = 0",
 )];
 
+/// The table of leases first: whoever makes it makes both.
 const LEASES: &[(Table, &str)] = &[
-    WORKERS[0],
     (
         UIDRING_LEASE,
         "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED)
          SELECT WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED FROM UIDRING_LEASE WHERE 1 = 0",
     ),
     (UIDRING_LEASE, "UPDATE UIDRING_LEASE SET TOKEN = TOKEN WHERE 1 = 0"),
+    WORKERS[0],
 ];
 
 const SEGMENTS: &[(Table, &str)] =
@@ -46,18 +48,19 @@ const ALL: Table =
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Examines a server for a start that wants this.
-pub(super) fn examine<E: Engine>(store: &ServerStore<E>, purpose: StoreUse) -> Vec<Finding> {
+pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Findings {
     let mut store = store.clone();
     let (sender, risks) = channel();
     store.settings.risks = Some(sender);
-    let statements = match purpose {
+    let statements = match wanted {
         StoreUse::Disposable => WORKERS,
-        StoreUse::Lease => LEASES,
+        StoreUse::Lease(_) | StoreUse::Ordinal(..) => LEASES,
         StoreUse::Segments => SEGMENTS,
     };
-    let looked = match Client::new(&store, Purpose::Admin).run(&Examine { statements }) {
+    let examine = Examine { statements, has_range: wanted != StoreUse::Segments };
+    let looked = match Client::new(&store, Purpose::Admin).run(&examine) {
         Ok(looked) => looked,
-        Err(error) => return vec![Finding::error("connection", &error)],
+        Err(error) => return Err(vec![Finding::error("connection", &error)]),
     };
     let tls = match store.engine.warning() {
         Some(warning) => Finding::risk("TLS", warning),
@@ -75,25 +78,27 @@ pub(super) fn examine<E: Engine>(store: &ServerStore<E>, purpose: StoreUse) -> V
         Ok(()) => Finding::good("clock", "the server's clock and this host's agree to a second"),
         Err(problem) => Finding::error("clock", &explain::<E>(&store.engine, &ALL, problem)),
     });
-    findings.push(match looked.failed {
-        None => Finding::good("rights", "the tables are there, and the account may use them"),
-        Some((table, problem)) => {
-            let is_missing = problem.state() == Some(State::NoTable);
-            let error = explain(&store.engine, &table, problem);
-            let mut finding = Finding::error("rights", &error);
-            if is_missing && looked.may_create == Some(false) {
-                finding.text.push_str(
-                    "; this account has no right of its own to create it: grant it CREATE, or use another account for this",
-                );
-            }
-            finding
-        }
-    });
-    findings
+    let Some((table, problem)) = looked.failed else {
+        let text = "the tables are there, and the account may use them";
+        findings.push(Finding::good("rights", text));
+        return Ok(findings);
+    };
+
+    let is_missing = problem.state() == Some(State::NoTable);
+    let mut finding = Finding::error("rights", &explain(&store.engine, &table, problem));
+    if is_missing && looked.may_create == Some(false) {
+        finding.text.push_str(
+            "; this account has no right of its own to create it: grant it CREATE, or use another account for this",
+        );
+    }
+    findings.push(finding);
+    Err(findings)
 }
 
 struct Examine {
     statements: &'static [(Table, &'static str)],
+    /// Whether it needs to know the range of worker ids.
+    has_range: bool,
 }
 
 struct Looked<F> {
@@ -129,6 +134,16 @@ impl<E: Engine> Operation<E> for Examine {
                     break;
                 }
                 Err(problem) => return Err(problem),
+            }
+        }
+        // The right to read the range is one of its own.
+        if looked.failed.is_none() && self.has_range {
+            match look_for_range(session).await {
+                Err(problem) if problem.is_answered() => {
+                    session.rollback().await?;
+                    looked.failed = Some((self.statements[0].0, problem));
+                }
+                range => drop(range?),
             }
         }
         Ok(looked)

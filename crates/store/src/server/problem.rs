@@ -24,7 +24,7 @@ pub enum Problem<F> {
     Undone(String),
     /// All that could be had is locked by others.
     Busy(String),
-    /// The server takes no rows now: it is a standby, or was told to.
+    /// The server is read-only now: it is a standby, or set to be.
     ReadOnly {
         /// Why, and what to do.
         why: String,

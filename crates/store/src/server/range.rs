@@ -11,7 +11,6 @@ use super::problem::{Problem, State};
 use super::row::{Row, only};
 use super::session::{Done, Session};
 use super::tables::{Table, UIDRING_RANGE, WORKER_NODE};
-use crate::sql::NEWEST_LEASE;
 use crate::{RangeRefusal, WorkerRange};
 
 const RANGE: &str = "SELECT FIRST_ID, LAST_ID FROM UIDRING_RANGE";
@@ -47,8 +46,11 @@ fn read<F>(rows: &[Row]) -> Result<Option<WorkerRange>, Problem<F>> {
 /// Returns the range, in a transaction of its own. Once there is one, it stays as it is.
 pub async fn look_for_range<S: Session>(session: &mut S) -> Done<S, Option<WorkerRange>> {
     let look = format!("SELECT {}", S::HAS_RANGE);
-    let row = only(session.begin_with(&look, &[]).await?)?;
-    let range = recorded(session, row.int(0)? != 0).await?;
+    if only(session.look(&look, &[]).await?)?.int(0)? == 0 {
+        return Ok(None);
+    }
+    session.begin().await?;
+    let range = recorded(session, true).await?;
     session.rollback().await?;
     Ok(range)
 }
@@ -82,7 +84,7 @@ impl<E: Engine> Operation<E> for Record {
         let range = self.0;
         let found = look_for_range(session).await?;
         if found.is_none() {
-            let newest = ends(session).await?.1.max(newest_lease(session).await?);
+            let (_, newest) = ends(session).await?;
             if let Err(refusal) = range.check_new(None, newest) {
                 return Ok(Err(refusal));
             }
@@ -125,17 +127,20 @@ impl Record {
     }
 }
 
-/// Returns the lowest and the greatest worker id of a start. The row that a range begins above is none.
+/// Returns the lowest and the greatest worker id that was handed out. A lease has its row of `WORKER_NODE` too, unless
+/// somebody has deleted that. The row that a range begins above is none.
 async fn ends<S: Session>(session: &mut S) -> Done<S, (Option<u64>, Option<u64>)> {
-    let ends = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE WHERE TYPE <> 0";
-    let row = only(session.look(ends, &[]).await?)?;
-    Ok((row.optional_unsigned(0)?, row.optional_unsigned(1)?))
-}
-
-/// Returns the greatest worker id of a lease. It is a start's, too, unless somebody has emptied `WORKER_NODE`.
-async fn newest_lease<S: Session>(session: &mut S) -> Done<S, Option<u64>> {
-    match session.look(NEWEST_LEASE, &[]).await {
-        Err(problem) if problem.state() == Some(State::NoTable) => Ok(None),
-        rows => only(rows?)?.optional_unsigned(0),
+    let nodes = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE WHERE TYPE <> 0";
+    let leases = "SELECT MIN(WORKER_ID), MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";
+    let mut rows = vec![only(session.look(nodes, &[]).await?)?];
+    match session.look(leases, &[]).await {
+        Err(problem) if problem.state() == Some(State::NoTable) => {}
+        found => rows.push(only(found?)?),
     }
+    let (mut lowest, mut greatest) = (None, None);
+    for row in rows {
+        lowest = [lowest, row.optional_unsigned(0)?].into_iter().flatten().min();
+        greatest = greatest.max(row.optional_unsigned(1)?);
+    }
+    Ok((lowest, greatest))
 }

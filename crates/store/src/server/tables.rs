@@ -69,7 +69,7 @@ pub const UIDRING_RANGE: Table = Table {
     origin: "this program's",
     command: "uidring worker init --workers FIRST-LAST",
     or: "",
-    rights: "to record a range it needs CREATE, ALTER, SELECT and INSERT on the database, or to be the owner of \
+    rights: "recording a range needs CREATE, ALTER, SELECT and INSERT on the database, or to be the owner of \
              WORKER_NODE",
 };
 

@@ -38,7 +38,7 @@ pub fn settings_that_may_lose_commits_are_told_once_and_refused_on_demand<T: Tes
         create(&store);
         assert_eq!(use_all(&store), [None, None, None], "{settings:?}");
         assert_eq!(use_all(&store), [None, None, None], "{settings:?}");
-        assert_eq!(log.lines("ids come twice"), usize::from(risk.is_some()), "{}", log.text());
+        assert_eq!(log.lines("so that ids repeat"), usize::from(risk.is_some()), "{}", log.text());
         let strict = store.clone().require_durability();
         let Some(risk) = risk else {
             assert_eq!(use_all(&strict), [None, None, None], "{settings:?}");

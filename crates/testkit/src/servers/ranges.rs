@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use uidring::Layout;
+use uidring::worker::Lease;
 use uidring_store::server::ServerWorkerNodes;
 use uidring_store::{AnyStore, LeaseTable, TableError, WorkerTable};
 
@@ -63,7 +64,7 @@ pub fn the_right_to_record_one_is_named<T: TestedEngine>() {
     let nodes = store_at::<T>(&grant::<T>(&database, 0)).worker_nodes();
     let error = nodes.record_range(range(1, 10)).expect_err("no right");
     let text = told(&error, &nodes);
-    assert!(text.contains("to record a range"), "{text}");
+    assert!(text.contains("recording a range needs"), "{text}");
     assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 1, "nothing was recorded");
 }
 
@@ -124,6 +125,41 @@ pub fn worker_ids_outside_are_not_reused<T: TestedEngine>() {
         );
     }
     reuse(3, 3).expect("one of the range");
+}
+
+/// Such as those of starts that began before the range was recorded.
+pub fn leases_outside_are_not_taken<T: TestedEngine>() {
+    let database = database::<T>(3, 4);
+    let store = store::<T>(&database);
+    let add = |worker_id: u64| {
+        database.execute(&format!(
+            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED)
+             VALUES ({worker_id}, '', 0, '{}', NOW(), NOW())",
+            layout()
+        ));
+    };
+    add(1);
+    add(2);
+    let lease = || store.leases().lease(&request(layout()), &options(5_000));
+    let held = [(); 2].map(|()| lease().expect("free"));
+    assert_eq!(held.each_ref().map(Lease::worker_id), [3, 4]);
+    let text = told(&lease().expect_err("none is free"), &store.leases());
+    for words in ["of the 2 worker ids 3-4 of this store, 2 are held", "WORKER_ID 1: it is outside"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    add(5);
+    let record = || nodes::<T>(&database).record_range(range(3, 4));
+    for outside in [1, 2, 5] {
+        let error = record().expect_err("a lease is outside");
+        assert!(
+            matches!(error.store(), Some(TableError::RangeIgnored { worker_id, .. })
+                if *worker_id == outside),
+            "{error:?}"
+        );
+        database.execute(&format!("DELETE FROM UIDRING_LEASE WHERE WORKER_ID = {outside}"));
+    }
+    record().expect("none is outside any more");
 }
 
 /// A start that has not seen the range is paused before it inserts its row, and before it commits.

@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use uidring::{Layout, Timestamp};
+use uidring::Timestamp;
 
-use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, is_sound};
+use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, flaw_of};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::Problem;
@@ -58,10 +58,10 @@ pub async fn row<S: Session>(session: &mut S, worker_id: u64) -> Done<S, Option<
     }
 }
 
-/// Returns what is wrong with a row that nobody holds.
-pub async fn flaw<S: Session>(session: &mut S, layout: &Layout) -> Done<S, Option<String>> {
-    let rows = session.query(&S::DIALECT.find_flawed_lease(&is_sound(layout)), &[]).await?;
-    Ok(rows.first().map(read).transpose()?.and_then(Result::err))
+/// Returns what is wrong with a row that nobody holds, and that is not sound.
+pub async fn flaw<S: Session>(session: &mut S, is_sound: &str) -> Done<S, Option<String>> {
+    let rows = session.query(&S::DIALECT.find_flawed_lease(is_sound), &[]).await?;
+    Ok(rows.first().map(read).transpose()?.map(flaw_of))
 }
 
 fn read<F>(row: &Row) -> Result<Result<LeaseRow, String>, Problem<F>> {

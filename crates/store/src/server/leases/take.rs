@@ -5,21 +5,19 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
-use uidring::Layout;
-
 use super::rows::{flaw, set_layout};
-use crate::Fitting;
 use crate::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::nodes::insert_node;
 use crate::server::problem::Problem;
-use crate::server::range::recorded;
+use crate::server::range::{look_for_range, recorded};
 use crate::server::row::only;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE, WORKER_NODE};
 use crate::sql::{Dialect, TABLE_LAYOUT};
+use crate::{Fitting, WorkerRange};
+use tokio::time::sleep;
 
 /// Free rows that are read at a time, and how many of them are tried before they are read again: when many
 /// start at once, most of what was read is soon taken.
@@ -64,9 +62,11 @@ impl<E: Engine> Operation<E> for Acquire<'_> {
     /// faster, it goes on at random: starts that all went the same way would meet at each row. Adds a row
     /// only if no row is free.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Acquired> {
+        // A range that is recorded from now on finds the rows that are outside it, or waits for them.
+        let range = look_for_range(session).await?;
         let (mut locked, mut before, mut patience) = (Vec::new(), Vec::new(), PATIENCE);
         while patience > 0 {
-            let mut candidates = match self.candidates(session).await? {
+            let mut candidates = match self.candidates(session, range).await? {
                 Ok(candidates) => candidates,
                 Err(denial) => return Ok(Err(denial)),
             };
@@ -117,6 +117,7 @@ impl Acquire<'_> {
     async fn candidates<S: Session>(
         &self,
         session: &mut S,
+        range: Option<WorkerRange>,
     ) -> Done<S, Result<Vec<Candidate>, Denial>> {
         let AcquireRequest { layout, fingerprint, owner, last_tick, .. } = self.request;
         // Rows of another layout come first, then our own: an attempt whose answer was lost has taken it.
@@ -126,7 +127,7 @@ impl Acquire<'_> {
              AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {})
              ORDER BY LAYOUT = ?, OWNER <> ?, WORKER_ID LIMIT ?",
             S::DIALECT.is_free(),
-            is_sound(layout)
+            is_sound(layout, range)
         );
         let (owner, layout) = (owner.into(), fingerprint.into());
         let values = [layout, owner, (*last_tick).into(), layout, owner, CANDIDATES.into()];
@@ -217,8 +218,7 @@ impl Acquire<'_> {
         };
         let Some(key) = key.filter(|key| *key <= fitting.last()) else {
             session.rollback().await?;
-            let shortage = self.shortage(session, layout).await?;
-            return Ok(Some(Err(Denial::Short(Shortage { range, ..shortage }))));
+            return Ok(Some(Err(Denial::Short(self.shortage(session, fitting).await?))));
         };
         if !fitting.has(key) {
             return Err(Problem::Unfit { row: key, fitting });
@@ -230,13 +230,14 @@ impl Acquire<'_> {
         Ok(Some(Ok(LeasedRow { range, ..self.request.taken(key, 1, None, server) })))
     }
 
-    async fn shortage<S: Session>(&self, session: &mut S, layout: &Layout) -> Done<S, Shortage> {
-        let counts = only(session.begin_with(&S::DIALECT.count_leases(), &[]).await?)?;
-        let least_ahead = S::DIALECT.least_ahead(&is_sound(layout));
+    async fn shortage<S: Session>(&self, session: &mut S, fitting: Fitting) -> Done<S, Shortage> {
+        let counts = only(session.begin_with(&S::DIALECT.count_leases(fitting), &[]).await?)?;
+        let is_sound = is_sound(&self.request.layout, fitting.range());
+        let least_ahead = S::DIALECT.least_ahead(&is_sound);
         let ahead = session.query(&least_ahead, &[self.request.last_tick.into()]).await?;
         let ahead =
             ahead.first().map(|row| Ok((row.unsigned(0)?, row.unsigned(1)?))).transpose()?;
-        let flaw = flaw(session, layout).await?;
+        let flaw = flaw(session, &is_sound).await?;
         session.rollback().await?;
         let ends_in = counts.optional_int(1)?.map(|millis| u64::try_from(millis).unwrap_or(0));
         Ok(Shortage {
@@ -245,7 +246,7 @@ impl Acquire<'_> {
             ends_in,
             ahead,
             flaw,
-            range: None,
+            range: fitting.range(),
         })
     }
 }
