@@ -1,14 +1,18 @@
 //! `uidring plan`.
 
+mod after;
+
 use std::time::Duration;
 
 use clap::Args;
 use indicatif::BinaryBytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use uidring::clock::{Clock, SystemClock};
 use uidring::{CachedUidGenerator, Layout, Timestamp};
+use uidring_any::table::read_layout;
 use uidring_any::{WorkerKind, WorkerUsage};
 
+use self::after::{Days, Succession, succession};
 use crate::advice::with_flags;
 use crate::args::layout::LayoutArgs;
 use crate::args::url::{UrlArgs, wrong};
@@ -26,10 +30,17 @@ Examples:
   uidring plan
   uidring plan --layout 31/10/12 --rate 50000
   uidring plan --layout 41/10/12/ms/2020-01-01 --json
+  uidring plan --layout 31/10/22 --after uid
   uidring plan --url-file /run/secrets/mysql-url")]
 pub struct PlanArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,
+
+    /// An earlier layout: say from which day on all ids are above those of it
+    ///
+    /// Its generators may run until that day, and be up to a day ahead of the clock then.
+    #[arg(long, value_name = "LAYOUT", value_parser = read_layout, allow_hyphen_values = true)]
+    pub after: Option<Layout>,
 
     /// The ring's size: (max sequence + 1) << P uids, P from 1 to 16
     #[arg(long, value_name = "P", default_value = "3", value_parser = number::<u32>(1..=16),
@@ -99,6 +110,9 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
                 "runs_out": usage.runs_out(layout).map(|day| day.to_string()),
             });
         }
+        if let Some(old) = &args.after {
+            plan["after"] = as_json(old, &succession(old, layout, now));
+        }
         return stdio::print(&plan.to_string());
     }
     let last_day = layout.last_instant().date();
@@ -125,6 +139,9 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         ("ring", format!("{ring_uids} uids in {}", BinaryBytes(memory))),
         ("burst", format!("{} uids/s: {burst}", args.rate)),
     ];
+    if let Some(old) = &args.after {
+        rows.push(("after", follows(old, &succession(old, layout, now))));
+    }
     if let Some(usage) = usage {
         rows.push(("starts so far", starts(&usage, layout)));
         let end = worker_ids_end(&usage, layout, now);
@@ -132,6 +149,46 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     }
     let cells: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
     stdio::print(&table::aligned(&cells, |_| false).join("\n"))
+}
+
+fn follows(old: &Layout, succession: &Succession) -> String {
+    match succession {
+        Succession::Above(days) => format!("ids are above all of {old} {}", switch(days)),
+        Succession::WithEpoch(layout, days) => format!(
+            "ids are not above those of {old}; with --layout {}, which ends on {}, they are {}",
+            written(layout),
+            layout.last_instant().date(),
+            switch(days)
+        ),
+        Succession::Below => {
+            format!("no ids of these widths are above those of {old}; use a layout of 63 bits")
+        }
+    }
+}
+
+fn switch(days: &Days) -> String {
+    let before = days.end.map_or_else(String::new, |end| format!(", and before {}", end.date()));
+    format!("if you switch on {} or later{before}", days.first.date())
+}
+
+fn as_json(old: &Layout, succession: &Succession) -> Value {
+    let (days, instead) = match succession {
+        Succession::Above(days) => (Some(days), None),
+        Succession::WithEpoch(layout, days) => (Some(days), Some(written(layout))),
+        Succession::Below => (None, None),
+    };
+    let day = |day: Timestamp| day.date().to_string();
+    json!({
+        "layout": old.to_string(),
+        "first_day": days.map(|days| day(days.first)),
+        "before": days.and_then(|days| days.end).map(day),
+        "instead": instead,
+    })
+}
+
+/// A layout as the flag takes it.
+fn written(layout: &Layout) -> String {
+    format!("{}/{}/{}", layout.bits(), layout.tick(), layout.epoch().date())
 }
 
 fn starts(usage: &WorkerUsage, layout: &Layout) -> String {

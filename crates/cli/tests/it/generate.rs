@@ -263,6 +263,26 @@ fn a_plan_tells_the_last_day() {
 }
 
 #[test]
+fn a_layout_that_follows_another_is_worked_out() {
+    let home = Home::new();
+    let plan = |words: &str| -> Value {
+        let plan = home.stdout(&format!("plan --json --after uid --layout {words}"));
+        serde_json::from_str::<Value>(&plan).expect("JSON")["after"].take()
+    };
+    let late = plan("31/10/22");
+    let instead = late["instead"].as_str().expect("an earlier epoch");
+    let found = plan(instead);
+    assert_eq!(found["instead"], Value::Null, "{found}");
+    assert_eq!([&found["first_day"], &found["before"]], [&late["first_day"], &late["before"]]);
+    // Its lowest worker id issues above the greatest of the old one.
+    let old = only(&home.run("generate -u worker:4194303").stdout);
+    let new = only(&home.run(&format!("generate -u worker:0 --layout {instead}")).stdout);
+    assert!(new > old, "{instead}: {new} {old}");
+    let fewer_bits = plan("javascript-safe");
+    assert_eq!([&fewer_bits["first_day"], &fewer_bits["instead"]], [&Value::Null; 2]);
+}
+
+#[test]
 fn worker_list_shows_every_start() {
     let home = Home::new();
     let missing = home.run("worker list");

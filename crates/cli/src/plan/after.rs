@@ -1,0 +1,164 @@
+//! Whether the ids of a layout are above all those of another one, and from which day on.
+
+use std::iter::successors;
+use std::time::Duration;
+
+use uidring::{Bits, Layout, Timestamp};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// How far ahead of the clock the old generators may be when they stop.
+const MARGIN: Duration = DAY;
+
+/// How many days there are to switch, with an epoch that is worked out.
+const TO_SWITCH: u32 = 90;
+
+/// Days beyond these are not looked at.
+const DAYS: usize = 365_000;
+
+/// How a layout can follow another one.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// All new uids are above all old ones if the switch is on one of these days.
+    Above(Days),
+    /// They are with an earlier epoch, which this layout has.
+    WithEpoch(Layout, Days),
+    /// No uids of these widths are.
+    Below,
+}
+
+/// Days from the first on, and before the end. Without an end, they last as long as the new layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Days {
+    pub first: Timestamp,
+    pub end: Option<Timestamp>,
+}
+
+/// Compares what the new layout issues on each day from tomorrow with all that the old one issues until a day later.
+pub fn succession(old: &Layout, new: &Layout, now: Timestamp) -> Succession {
+    let tomorrow = day_of(now).saturating_add(DAY);
+    if let Some(days) = days_above(old, new, tomorrow) {
+        return Succession::Above(days);
+    }
+    let other = with_epoch(old, new, tomorrow);
+    match other.and_then(|layout| Some((layout, days_above(old, &layout, tomorrow)?))) {
+        Some((layout, days)) => Succession::WithEpoch(layout, days),
+        None => Succession::Below,
+    }
+}
+
+/// The first days on which the new layout's uids are above.
+fn days_above(old: &Layout, new: &Layout, from: Timestamp) -> Option<Days> {
+    let days = successors(Some(from), |day| Some(day.saturating_add(DAY))).take(DAYS);
+    let mut rest = days.skip_while(|day| !is_above(old, new, *day));
+    let first = rest.next()?;
+    let end = rest.find(|day| !is_above(old, new, *day));
+    Some(Days { first, end: end.filter(|end| *end < new.last_instant()) })
+}
+
+/// Whether the first uid of the new layout on this day is above all old ones.
+fn is_above(old: &Layout, new: &Layout, day: Timestamp) -> bool {
+    new.uid_range(day..=day).is_some_and(|uids| u64::from(*uids.start()) > greatest(old, day))
+}
+
+/// The greatest uid that the old layout can issue until this day and the margin.
+fn greatest(old: &Layout, day: Timestamp) -> u64 {
+    let uids = old.uid_range(old.epoch()..=day.saturating_add(MARGIN));
+    uids.map_or(0, |uids| u64::from(*uids.end()))
+}
+
+/// The new layout with the latest epoch, at the start of a day, with which its uids are above if the switch is on this
+/// day or a bit later.
+fn with_epoch(old: &Layout, new: &Layout, first: Timestamp) -> Option<Layout> {
+    let Bits { worker, sequence, .. } = new.bits();
+    let last = first.saturating_add(DAY * TO_SWITCH);
+    let ticks = (greatest(old, last) >> (worker + sequence)) + 1;
+    let offset = i64::try_from(ticks).ok()?.checked_mul(new.tick().millis())?;
+    let epoch = day_of(Timestamp::from_millis(first.as_millis().checked_sub(offset)?));
+    Layout::new(new.bits(), new.tick(), epoch).ok()
+}
+
+fn day_of(time: Timestamp) -> Timestamp {
+    let day = i64::try_from(DAY.as_millis()).expect("a day is short");
+    Timestamp::from_millis(time.as_millis().div_euclid(day).saturating_mul(day))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uidring::{Fields, Tick};
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    fn layout(time: u8, worker: u8, sequence: u8, tick: Tick, epoch: &str) -> Layout {
+        Layout::new(Bits { time, worker, sequence }, tick, at(epoch)).expect("possible")
+    }
+
+    /// The smallest new uid of a day and the greatest old one of the day after.
+    fn apart(old: &Layout, new: &Layout, day: Timestamp) -> (u64, u64) {
+        let tick = new.tick_at(day).expect("of its life");
+        let smallest = new.compose(Fields { tick, worker_id: 0, sequence: 0 }).expect("fits");
+        let last = old.tick_at(day.saturating_add(DAY)).unwrap_or(old.max_tick());
+        let (worker_id, sequence) = (old.max_worker_id(), old.max_sequence());
+        let greatest = old.compose(Fields { tick: last, worker_id, sequence }).expect("fits");
+        (u64::from(smallest), u64::from(greatest))
+    }
+
+    #[test]
+    fn a_longer_life_needs_an_earlier_epoch() {
+        let old = Layout::UID_GENERATOR;
+        for (now, tick, bits) in [
+            ("2026-11-28T12:00:00Z", Tick::Second, (31, 10, 22)),
+            ("2030-01-01", Tick::Second, (31, 10, 22)),
+            ("2034-01-01", Tick::Millisecond, (41, 10, 12)),
+        ] {
+            let wanted = layout(bits.0, bits.1, bits.2, tick, "2026-01-01");
+            let Succession::WithEpoch(layout, days) = succession(&old, &wanted, at(now)) else {
+                panic!("{now}: the epoch of 2026 is too late")
+            };
+            assert_eq!(days.first, day_of(at(now)).saturating_add(DAY));
+            let last = days.first.saturating_add(DAY * TO_SWITCH);
+            assert!(days.end.is_none_or(|end| end > last), "{now}: {days:?}");
+            for day in [days.first, last] {
+                let (smallest, greatest) = apart(&old, &layout, day);
+                assert!(smallest > greatest, "{now}: {layout}");
+            }
+            assert_eq!(succession(&old, &layout, at(now)), Succession::Above(days));
+        }
+    }
+
+    #[test]
+    fn the_days_of_the_switch_are_the_first_and_the_last_possible() {
+        let now = at("2026-11-28T12:00:00Z");
+        // The old one grows eight times faster, and catches up.
+        let new = layout(31, 10, 22, Tick::Second, "2015-01-01");
+        let old = Layout::UID_GENERATOR;
+        let Succession::Above(Days { first, end: Some(end) }) = succession(&old, &new, now) else {
+            panic!("it begins above")
+        };
+        assert_eq!(first, at("2026-11-29"));
+        let (smallest, greatest) = apart(&old, &new, end);
+        assert!(smallest <= greatest);
+        let (smallest, greatest) =
+            apart(&old, &new, day_of(Timestamp::from_millis(end.as_millis() - 1)));
+        assert!(smallest > greatest);
+        // The new one grows faster, and passes the old one.
+        let Succession::Above(Days { first, end: None }) = succession(&new, &old, now) else {
+            panic!("it passes")
+        };
+        assert!(first > at("2027-06-01"), "{first}");
+        let (smallest, greatest) = apart(&new, &old, first);
+        assert!(smallest > greatest);
+    }
+
+    #[test]
+    fn fewer_bits_are_never_above() {
+        let now = at("2026-11-28");
+        assert_eq!(
+            succession(&Layout::UID_GENERATOR, &Layout::JAVASCRIPT_SAFE, now),
+            Succession::Below
+        );
+    }
+}
