@@ -10,7 +10,7 @@ use uidring::{Error, Layout, StoreErrorKind, WorkerRequest, WorkerSource};
 use uidring_store::options::{AUTHORITY, Tls, TlsMode};
 use uidring_store::{
     AnyStore, Finding, Fitting, LeaseOptions, LeaseRow, LeaseState, StoreUse, TableError, Verdict,
-    quoted,
+    WorkerUsage, quoted,
 };
 
 use crate::options::Options;
@@ -231,11 +231,29 @@ fn disposable(
     let end_day = end.map_or_else(String::new, |end| format!(", and they end on {}", end.date()));
     let text = format!("{left} of {fitting} are left; {rate}{end_day}");
     let is_soon = end.is_some_and(|end| end.saturating_since(usage.now) < SOON);
-    let finding = match is_soon || fitting.is_low(left) {
-        true => Finding::risk("worker ids", text),
-        false => Finding::good("worker ids", text),
+    let leases = store.lease_table(LeaseOptions::default()).and_then(|table| table.list());
+    let finding = match lost_rows(store, &usage, &leases.unwrap_or_default()) {
+        Some(lost) => lost,
+        None if is_soon || fitting.is_low(left) => Finding::risk("worker ids", text),
+        None => Finding::good("worker ids", text),
     };
     Ok((ids(fitting), finding))
+}
+
+/// Finds a lease of a worker id that the counter has not reached: it will hand it out again.
+fn lost_rows(store: &dyn AnyStore, usage: &WorkerUsage, leases: &[LeaseRow]) -> Option<Finding> {
+    let leased = leases.iter().map(|row| row.worker_id).max()?;
+    // A file is examined by its own engine, and that of an ordinal has a lease alone.
+    if store.worker_file().is_some() || usage.newest >= Some(leased) {
+        return None;
+    }
+    Some(Finding::fault(
+        "worker ids",
+        format!(
+            "worker id {leased} is leased, and the counter of worker ids is below it: it was set back, or its table was \
+             lost, and worker ids repeat; set it above all worker ids that were ever handed out"
+        ),
+    ))
 }
 
 /// Says how many worker ids a start could lease.
@@ -254,6 +272,9 @@ fn leases(store: &dyn AnyStore, layout: &Layout) -> Result<(RangeInclusive<u64>,
     }
     if fitting.count() == 0 {
         return Err(fitting.error(place, fitting.first()));
+    }
+    if let Some(lost) = lost_rows(store, &usage, &rows) {
+        return Ok((ids(fitting), lost));
     }
     let ends = rows.iter().filter_map(|row| match row.state {
         LeaseState::Held(until) => Some(until),
@@ -277,7 +298,8 @@ fn leases(store: &dyn AnyStore, layout: &Layout) -> Result<(RangeInclusive<u64>,
             TableError::NoFreeWorkerId { place, max, range, leased, held, ends_in, flaw }.into()
         );
     }
-    let mut text = format!("of {fitting}, {held} are held, and {free} are free");
+    let used_up = fitting.count().saturating_sub(usage.left(layout) + rows.len() as u64);
+    let mut text = format!("of {fitting}, {free} are free, {held} leased, and {used_up} used up");
     if let Some(first) = first_ahead {
         text.push_str(&format!(
             "; {ahead} can be leased only later, since they were used ahead of the clock, the first at {first:.0}"
@@ -320,26 +342,29 @@ impl Workers {
             WorkerKind::Ordinal => "choose another `ordinal-offset`",
             WorkerKind::Registered => "use the registry of the other, or another layout",
             WorkerKind::Disposable | WorkerKind::Leased => {
-                "use a new database or file, and record a range in it with `uidring worker init --workers FIRST-LAST` \
-                 before its first start"
+                "use a new database or file, and record a range in it with `uidring worker init --workers FIRST-LAST -u \
+                 URL` before its first start"
             }
         }
     }
 }
 
 impl Examined {
-    /// Finds worker ids that both stores hand out, for uids that are compared with each other; `None` for uids that are
-    /// not: those of other layouts or namespaces.
+    /// Compares the worker ids that both stores hand out; `None` if one hands out none. Uids of different layouts or
+    /// namespaces may have the same worker ids.
     ///
     /// Two addresses of one server are taken for two stores, and the same address for one.
     pub fn overlap(&self, other: &Self) -> Option<Finding> {
         let (ours, theirs) = (self.workers.as_ref()?, other.workers.as_ref()?);
-        if (ours.layout, &ours.namespace) != (theirs.layout, &theirs.namespace) {
-            return None;
-        }
         let [a, b] = [&self.place, &other.place];
+        if (ours.layout, &ours.namespace) != (theirs.layout, &theirs.namespace) {
+            let text =
+                format!("{a} and {b} have other layouts or namespaces, and are not compared");
+            return Some(Finding::good("ranges", text));
+        }
         if ours.store.is_some() && ours.store == theirs.store {
-            return Some(Finding::good("ranges", format!("{a} and {b} are taken for one store")));
+            let text = format!("two of the URLs lead to one store, {b}");
+            return Some(Finding::good("ranges", text));
         }
         let first = *ours.ids.start().max(theirs.ids.start());
         let last = *ours.ids.end().min(theirs.ids.end());

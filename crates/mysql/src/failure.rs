@@ -52,7 +52,10 @@ impl uidring_store::server::Failure for Failure {
 fn of_server(error: &ServerError) -> (State, &'static str) {
     let is_of_connections = error.message.contains("max_user_connections");
     match error.code {
-        1146 => (State::NoTable, "there is no table {table}; create it (`{command}`){or}"),
+        1146 => (
+            State::NoTable,
+            "there is no table {table}: if there never was one, create it with `{command}`",
+        ),
         1049 => (State::NoDatabase, "there is no such database; create it, or name another"),
         1050 => (State::TableExists, "the table exists already"),
         167 | 1467 => (State::Lasting, BEHIND),

@@ -106,9 +106,10 @@ fn of_server(error: &DbError) -> (State, &'static str) {
         };
     }
     match *error.code() {
-        SqlState::UNDEFINED_TABLE => {
-            (State::NoTable, "there is no table {table}; create it (`{command}`){or}")
-        }
+        SqlState::UNDEFINED_TABLE => (
+            State::NoTable,
+            "there is no table {table}: if there never was one, create it with `{command}`",
+        ),
         SqlState::INVALID_CATALOG_NAME => {
             (State::NoDatabase, "there is no such database; create it, or name another")
         }

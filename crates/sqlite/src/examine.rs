@@ -27,6 +27,10 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
     let mut findings = vec![match store.check(wanted) {
         Err(error) => Finding::error("file", &error),
         Ok(()) if is_there => Finding::good("file", format!("{shown} is a file of uidring")),
+        Ok(()) if wanted == StoreUse::Segments => Finding::fault(
+            "file",
+            format!("there is no file {shown}: `uidring segment create TAG --step S` creates it"),
+        ),
         Ok(()) => Finding::good("file", format!("the first start creates {shown}")),
     }];
     findings.extend(read_only(&path));

@@ -175,6 +175,7 @@ impl StoreFile {
         let look = |connection: &Connection| {
             format::recognise(connection, self.foreign)?;
             format::check_version(connection)?;
+            format::check_tables(connection)?;
             format::check_integrity(connection, None)?;
             match format::is_ours(connection)? {
                 true => Ok((format::last_commit(connection)?, work(connection)?)),
@@ -292,6 +293,7 @@ impl StoreFile {
         let read = |connection: &Connection| {
             format::recognise(connection, self.foreign)?;
             format::check_version(connection)?;
+            format::check_tables(connection)?;
             format::check_integrity(connection, None)?;
             Ok(work(connection)?)
         };
@@ -313,6 +315,7 @@ impl StoreFile {
         let connect = || {
             let connection = self.connect(path)?;
             format::check_version(&connection)?;
+            format::check_tables(&connection)?;
             match table {
                 Some(table) if !format::has(&connection, table)? => {
                     let code = ffi::Error::new(ffi::SQLITE_ERROR);
@@ -349,9 +352,9 @@ impl StoreFile {
                      follows the `?`, and call `.create(true)`"
                 .into(),
             false => {
-                let or = match self.creates {
-                    true => "",
-                    false => ", by `?mode=rwc` after the path in its URL, or by `.create(true)` in Rust",
+                let or = match (self.creates, self.kind) {
+                    (true, _) | (_, Kind::Segments) => "",
+                    (false, Kind::Workers) => ", by `?mode=rwc` after the path in its URL, or by `.create(true)` in Rust",
                 };
                 format!("there is no such file. If the path is right, create it: by {command}{or}")
             }

@@ -186,6 +186,19 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
     connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? > 0))
 }
 
+/// Refuses a file of ours that lacks one of our tables.
+pub fn check_tables(connection: &Connection) -> Result<(), Problem> {
+    if !is_ours(connection)? {
+        return Ok(());
+    }
+    for table in ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"] {
+        if !has(connection, table)? {
+            return unusable(format!("it is damaged: its table {table} is gone; {DAMAGED}"));
+        }
+    }
+    Ok(())
+}
+
 /// The remedy in every error about damage.
 pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place, which would \
                            repeat ids: follow \"Damage\" in docs/sqlite.md";

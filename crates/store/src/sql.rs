@@ -57,6 +57,9 @@ pub const FOREIGN_LAYOUT: &str = "SELECT LAYOUT FROM UIDRING_LEASE WHERE LAYOUT 
 /// The layout of the table, which [`Dialect::insert_layout`] sets, as an expression; NULL before.
 pub const TABLE_LAYOUT: &str = "(SELECT LAYOUT FROM UIDRING_LEASE WHERE WORKER_ID = -1)";
 
+/// The greatest worker id of a lease.
+pub const NEWEST_LEASE: &str = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";
+
 /// The lowest worker id between two parameters that has a lease.
 pub const LOWEST_LEASE: &str =
     "SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID BETWEEN ? AND ?";

@@ -270,6 +270,7 @@ macro_rules! server_tests {
                 a_table_that_cannot_hold_the_horizon_is_refused,
                 the_lack_of_the_tables_names_the_command_or_is_made_good,
                 a_counter_that_went_backwards_is_refused,
+                a_table_of_starts_that_was_lost_is_not_made_anew,
             }
             ranges {
                 the_rights_of_the_docs_are_enough,

@@ -135,8 +135,12 @@ impl Settings {
             if hyphens != key && is_known(&hyphens) {
                 return Err(format!("`{key}` is written `{hyphens}`"));
             }
-            let text = text_of(&value)
-                .ok_or_else(|| format!("the value of `{key}` has to be a text or a number"))?;
+            let text = text_of(&value).ok_or_else(|| match value {
+                Value::Table(_) => {
+                    format!("there is no table [{key}]: a name has one, as in [names.orders]")
+                }
+                _ => format!("the value of `{key}` has to be a text or a number"),
+            })?;
             match &*key {
                 "url" | "url-file" if settings.url.is_some() => {
                     return Err(

@@ -96,7 +96,7 @@ fn databases_are_healthy(url: &str) {
         &with(url, "worker=lease&layout=snowflake"),
         &[
             "ok rights",
-            "ok worker ids: of the layout's 1023 worker ids, 0 are held, and 1022 are free",
+            "ok worker ids: of the layout's 1023 worker ids, 1022 are free, 0 leased, and 1 used up",
         ],
     );
     is_healthy(&with(url, "tag=orders"), &["ok tag: `orders` goes on from 1, in steps of 100"]);
@@ -129,7 +129,10 @@ fn ranges_are_examined(url: &str, execute: impl Fn(&str)) {
         &with(url, &format!("{wide}&worker=disposable")),
         &[&format!("ok worker ids: 10 {ids}")],
     );
-    is_healthy(&disposable, &[&format!("ok worker ids: {ids}, 0 are held, and 10 are free")]);
+    is_healthy(
+        &disposable,
+        &[&format!("ok worker ids: {ids}, 10 are free, 0 leased, and 0 used up")],
+    );
     for worker in ["disposable", "lease"] {
         let narrow = with(url, &format!("layout=snowflake&worker={worker}"));
         let words = ["this store are 2000-2009, and the layout's greatest is 1023", "lower range"];
@@ -141,8 +144,12 @@ fn ranges_are_examined(url: &str, execute: impl Fn(&str)) {
     let used_up = with(url, &format!("{wide}&worker=disposable"));
     has_fault(&used_up, "worker ids", &["the next, 2010, is over the last"]);
     run("worker reuse 2000 2000 --used-until 2040-01-01T00:00:00Z --layout 41/12/10/ms/2026-01-01");
-    let later = ["0 are held, and 0 are free; 1 can be leased only later", "2040-01-01"];
+    let later = ["0 are free, 0 leased, and 9 used up; 1 can be leased only later", "2040-01-01"];
     has_fault(&disposable, "worker ids", &later);
+    execute("DELETE FROM WORKER_NODE WHERE TYPE <> 0");
+    let lost = ["worker id 2000 is leased, and the counter of worker ids is below it"];
+    has_fault(&used_up, "worker ids", &lost);
+    has_fault(&disposable, "worker ids", &lost);
     execute("UPDATE UIDRING_LEASE SET WORKER_ID = 7 WHERE WORKER_ID = 2000");
     let outside = ["worker id 7, which is outside it", "delete the rows of its worker id from"];
     has_fault(&disposable, "worker ids", &outside);
@@ -259,7 +266,7 @@ fn etcd_is_healthy_or_its_fault_is_named() {
         &with(&url, "worker=lease"),
         &[
             rights,
-            "ok worker ids: of the layout's 4194303 worker ids, 0 are held, and 4194302 are free",
+            "ok worker ids: of the layout's 4194303 worker ids, 4194302 are free, 0 leased, and 1 used up",
         ],
     );
     assert_eq!(assign(&url), "2\n");
@@ -334,7 +341,7 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     std::os::unix::fs::symlink("a.db", home.folder.path().join("c.db")).expect("linked");
     let (_, found) = on("sqlite:a.db sqlite:./a.db");
     let last = found.last().and_then(|found| found.last()).expect("a finding");
-    assert_eq!(last, "ok ranges: a.db and ./a.db are taken for one store");
+    assert_eq!(last, "ok ranges: two of the URLs lead to one store, ./a.db");
     let run = home.run("doctor sqlite:c.db sqlite:a.db --format json");
     assert!(!run.stdout.contains("both hand out"), "{run:?}");
     let commits = home.folder.path().join("a.db-commits");

@@ -228,7 +228,10 @@ fn settings_are_checked_without_a_worker_id() {
         ("--worker lease -u worker:5", "--worker is not for worker:N"),
         ("-u sqlite:?take=wait", "`take` is not for a server"),
         ("-u sqlite:?generator=clock", "a server has generator=cached"),
-        ("-u sqlite:?layout=leaf --layout uid", "`layout` and --layout set the same option"),
+        (
+            "-u sqlite:?layout=leaf --layout uid",
+            "the URL's `layout` and --layout set the same option",
+        ),
         ("--redis none --http none --thrift none --batch none", "there is nowhere to listen"),
         ("--redis 6380 --http 6380", "--http 127.0.0.1:6380 is where --redis listens"),
         ("--redis 6380 --http [::]:6380 --expose", "--http [::]:6380 is where --redis listens"),
@@ -337,7 +340,7 @@ fn a_file_of_settings() {
     };
     for (text, message) in [
         ("redis = ", "serve.toml: line 1: "),
-        ("\n\nnothing = 1", "`nothing` in serve.toml is no option of SQLite; the nearest is"),
+        ("\n\nnothing = 1", "`nothing` in serve.toml is no setting, and no option of SQLite"),
         ("check = true", "serve.toml: `check` is no setting"),
         (
             "url = 'sqlite:/a.db?mode=rwc'\nworker = 'lease'\nlease = '5s'\n[names.a]\nworker = 'disposable'",

@@ -61,7 +61,9 @@ impl Given {
             Some((_, before)) if *before == by => Err(format!("{by} is given twice")),
             Some((before, _)) if called.is_some() && *before == value => Ok(()),
             Some((_, before)) => {
-                Err(format!("{before} and {by} set the same option; leave one of them out"))
+                let is_of_url = called.is_some() && before.ends_with('`');
+                let whose = if is_of_url { "the URL's " } else { "" };
+                Err(format!("{whose}{before} and {by} set the same option; leave one of them out"))
             }
             None => {
                 self.values.insert(row.name, (value, by));
@@ -165,10 +167,13 @@ fn unknown(takers: &Takers, name: &str, called: Option<&str>) -> String {
     };
     let own = takers.takes.first().map_or("This", |owner| owner.name);
     match called {
-        Some(called) => format!("{called} is no option of {own}{advice}"),
+        Some(called) => format!("{called} is no setting, and no option of {own}{advice}"),
         None => format!("{own} has no parameter{}{advice}", shown(name)),
     }
 }
+
+/// How like a name must be to be suggested, from 0 to 1.
+const LIKE: f64 = 0.7;
 
 fn nearest(takers: &Takers, name: &str) -> String {
     let rows = takers.takes.iter().flat_map(|owner| owner.rows);
@@ -176,6 +181,7 @@ fn nearest(takers: &Takers, name: &str) -> String {
         let likeness = |row: &Row| jaro_winkler(row.name, name);
         likeness(a).total_cmp(&likeness(b))
     });
+    let nearest = nearest.filter(|row| jaro_winkler(row.name, name) >= LIKE);
     nearest.map_or_else(String::new, |row| format!("; the nearest is `{}`", row.name))
 }
 

@@ -7,6 +7,7 @@ use tokio::time::{sleep, timeout};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 
+use super::create::create;
 use super::engine::Engine;
 use super::error::with_note;
 use super::explain::explain;
@@ -57,9 +58,7 @@ async fn work_in<E: Engine, W: Operation<E>>(
     match work.run(session).await {
         Err(problem) if problem.state() == Some(State::NoTable) && !tables.is_empty() => {
             session.rollback().await?;
-            for table in tables {
-                session.create_table(table).await?;
-            }
+            create(session, tables).await?;
             work.run(session).await
         }
         done => done,
@@ -240,5 +239,9 @@ impl<E: Engine> Connection<E> {
 
 fn gave_up(error: Error, limit: Duration, attempts: u32, last: Option<&str>) -> Error {
     let last = last.map_or_else(String::new, |wait| format!(", in the last one {wait}"));
-    with_note(error, &format!(" (given up after {attempts} attempts within {limit:?}{last})"))
+    let attempts = match attempts {
+        1 => "1 attempt".into(),
+        _ => format!("{attempts} attempts"),
+    };
+    with_note(error, &format!(" (given up after {attempts} within {limit:?}{last})"))
 }

@@ -27,7 +27,7 @@ pub async fn recorded<S: Session>(
     match session.query(RANGE, &[]).await {
         Err(problem) if problem.state() == Some(State::NoTable) => Err(Problem::Refused(
             "its worker ids are of a range, as the comment of WORKER_NODE says, and the table UIDRING_RANGE is gone: \
-             restore it with the range that it had"
+             restore it with the range that it had (`uidring worker init --workers FIRST-LAST`)"
                 .into(),
         )),
         rows => read(&rows?),
@@ -45,14 +45,18 @@ fn read<F>(rows: &[Row]) -> Result<Option<WorkerRange>, Problem<F>> {
 
 /// Returns the range, in a transaction of its own. Once there is one, it stays as it is.
 pub async fn look_for_range<S: Session>(session: &mut S) -> Done<S, Option<WorkerRange>> {
-    let look = format!("SELECT {}", S::HAS_RANGE);
-    if only(session.look(&look, &[]).await?)?.int(0)? == 0 {
+    if !is_marked(session).await? {
         return Ok(None);
     }
     session.begin().await?;
     let range = recorded(session, true).await?;
     session.rollback().await?;
     Ok(range)
+}
+
+async fn is_marked<S: Session>(session: &mut S) -> Done<S, bool> {
+    let look = format!("SELECT {}", S::HAS_RANGE);
+    Ok(only(session.look(&look, &[]).await?)?.int(0)? != 0)
 }
 
 /// Returns the range, if one was recorded.
@@ -82,10 +86,20 @@ impl<E: Engine> Operation<E> for Record {
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), RangeRefusal>> {
         let range = self.0;
-        let found = look_for_range(session).await?;
+        let is_marked = is_marked(session).await?;
+        let found = match session.look(RANGE, &[]).await {
+            // What a recording that was cut off has left does not count yet.
+            _ if !is_marked => None,
+            Err(problem) if problem.state() == Some(State::NoTable) => None,
+            rows => read(&rows?)?,
+        };
         if found.is_none() {
-            let (_, newest) = ends(session).await?;
-            if let Err(refusal) = range.check_new(None, newest) {
+            let (lowest, newest) = ends(session).await?;
+            // A table that starts obey already, and that is gone, is restored.
+            let fits = lowest.into_iter().chain(newest).all(|id| range.contains(id));
+            if !(is_marked && fits)
+                && let Err(refusal) = range.check_new(None, newest)
+            {
                 return Ok(Err(refusal));
             }
         }

@@ -11,21 +11,18 @@ pub struct Table {
     pub origin: &'static str,
     /// The subcommand that makes it.
     pub command: &'static str,
-    /// What else to do if it is missing.
-    pub or: &'static str,
     /// What the account has to be granted.
     pub rights: &'static str,
 }
 
 impl Table {
-    /// Returns an advice with what it says of the table filled in: `{table}`, `{origin}`, `{command}`, `{or}` and
+    /// Returns an advice with what it says of the table filled in: `{table}`, `{origin}`, `{command}` and
     /// `{rights}`.
     pub fn fill(&self, advice: &str) -> String {
         advice
             .replace("{table}", self.name)
             .replace("{origin}", self.origin)
             .replace("{command}", self.command)
-            .replace("{or}", self.or)
             .replace("{rights}", self.rights)
     }
 }
@@ -36,8 +33,7 @@ pub const WORKER_NODE: Table = Table {
     all: &["WORKER_NODE", "UIDRING_RANGE"],
     origin: "Baidu's",
     command: "uidring worker init",
-    or: ", or allow the first start to",
-    rights: "an assignment needs SELECT and INSERT on the table, and SELECT on UIDRING_RANGE if there is one, \
+    rights: "an assignment needs SELECT and INSERT on WORKER_NODE, and SELECT on UIDRING_RANGE if there is one, \
              pruning also DELETE",
 };
 
@@ -46,9 +42,8 @@ pub const LEAF_ALLOC: Table = Table {
     name: "leaf_alloc",
     all: &["leaf_alloc"],
     origin: "Leaf's",
-    command: "uidring segment create",
-    or: ", with its first tag",
-    rights: "a load needs SELECT and UPDATE on the table, a new tag INSERT",
+    command: "uidring segment create TAG --step S",
+    rights: "a load needs SELECT and UPDATE on leaf_alloc, a new tag INSERT",
 };
 
 /// Worker ids that are leased.
@@ -57,7 +52,6 @@ pub const UIDRING_LEASE: Table = Table {
     all: &["UIDRING_LEASE", "WORKER_NODE", "UIDRING_RANGE"],
     origin: "this program's",
     command: "uidring worker init --leases",
-    or: ", or allow the first start to",
     rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, SELECT and INSERT on WORKER_NODE, and \
              SELECT on UIDRING_RANGE if there is one",
 };
@@ -68,7 +62,6 @@ pub const UIDRING_RANGE: Table = Table {
     all: &["UIDRING_RANGE", "WORKER_NODE", "UIDRING_LEASE"],
     origin: "this program's",
     command: "uidring worker init --workers FIRST-LAST",
-    or: "",
     rights: "recording a range needs CREATE, ALTER, SELECT and INSERT on the database, or to be the owner of \
              WORKER_NODE",
 };

@@ -218,6 +218,24 @@ pub fn the_lack_of_the_tables_names_the_command_or_is_made_good<T: TestedEngine>
     assert_eq!(nodes.assign(&layout()).expect("assigned"), 2, "the counter is shared");
 }
 
+pub fn a_table_of_starts_that_was_lost_is_not_made_anew<T: TestedEngine>() {
+    let database = database::<T>();
+    let store = store::<T>(&database);
+    store.leases().lease(&request(layout()), &options(5_000)).expect("free").release().expect("ok");
+    database.execute("DROP TABLE WORKER_NODE");
+    let texts = [
+        store.leases().create().expect_err("refused"),
+        store.worker_nodes().create().expect_err("refused"),
+        store.worker_nodes().create_table_if_missing(true).assign(&layout()).expect_err("refused"),
+    ]
+    .map(|error| chain(&error));
+    for text in texts {
+        assert!(text.contains("in UIDRING_LEASE is 1, and that in WORKER_NODE is none"), "{text}");
+    }
+    let error = store.worker_nodes().assign(&layout()).expect_err("it was not made");
+    assert!(chain(&error).contains("no table WORKER_NODE"), "{}", chain(&error));
+}
+
 pub fn a_counter_that_went_backwards_is_refused<T: TestedEngine>() {
     let database = database::<T>();
     std::mem::forget(acquire::<T>(&database));

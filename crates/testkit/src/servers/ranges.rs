@@ -89,6 +89,11 @@ pub fn without_its_table_nothing_is_handed_out<T: TestedEngine>() {
     database.execute("DROP TABLE UIDRING_RANGE");
     let text = refusal::<T>(&nodes::<T>(&database));
     assert!(text.contains("the table UIDRING_RANGE is gone: restore it"), "{text}");
+    nodes::<T>(&database).record_range(range(100, 199)).expect("restored");
+    assert_eq!(nodes::<T>(&database).assign(&LAYOUT).expect("assigned"), 100);
+    database.execute("DROP TABLE UIDRING_RANGE");
+    let error = nodes::<T>(&database).record_range(range(200, 299)).expect_err("another one");
+    assert!(matches!(error.store(), Some(TableError::RangeInUse { newest: 100, .. })), "{error:?}");
 }
 
 /// As Baidu's Java client does.
