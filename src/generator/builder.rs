@@ -113,7 +113,7 @@ impl<O> GeneratorBuilder<O> {
     ///
     /// With a ring, [`SequenceStart::Spread`] if not set, so that the low bits of uids are even at low rates, too,
     /// where each tick gives only a few; [`SequenceStart::Zero`] would give each of them the same low bits.
-    /// docs/time.md has the figures.
+    /// docs/inside-time.md has the figures.
     #[must_use]
     pub fn sequence_start(mut self, start: SequenceStart) -> Self {
         self.sequence_start = start;

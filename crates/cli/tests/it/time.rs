@@ -102,7 +102,7 @@ fn bounds_are_seconds_of_a_generator_that_has_a_ring() {
     }
 }
 
-/// The table of docs/time.md: what a million uids a second borrow, and how long the field lasts.
+/// The table of docs/inside-time.md: what a million uids a second borrow, and how long the field lasts.
 #[test]
 fn a_plan_does_the_sums_of_the_table_of_borrowing() {
     let home = Home::new();
