@@ -73,7 +73,8 @@
 //! - [Time: accuracy, borrowing, what clocks do](https://docs.rs/crate/uidring/latest/source/docs/time.md)
 //! - [Async: what blocks, and for how long](https://docs.rs/crate/uidring/latest/source/docs/async.md)
 //! - [Worker ids and their stores](https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md)
-//! - [Operations: metrics, errors, forks, shutting down](https://docs.rs/crate/uidring/latest/source/docs/operations.md)
+//! - [Operations: metrics, errors, shutting down](https://docs.rs/crate/uidring/latest/source/docs/operations.md), and
+//!   [forks and callbacks](https://docs.rs/crate/uidring/latest/source/docs/in-process.md)
 //! - [Benchmarks](https://docs.rs/crate/uidring/latest/source/docs/benchmarks.md)
 //! - [All pages](https://docs.rs/crate/uidring/latest/source/docs/SUMMARY.md)
 
