@@ -1,4 +1,4 @@
-//! The load of a segment: docs/segments.md, "What a load does".
+//! The load of a segment: docs/inside-segments.md, "What a load does".
 //!
 //! Generators load ranges of one tag's row, and issue them. How takers draw from a range is not here: see
 //! `src/segment.rs`, whose models run on the code itself.
