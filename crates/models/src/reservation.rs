@@ -1,4 +1,4 @@
-//! The reservation of an instance in a ZooKeeper registry: docs/zookeeper.md.
+//! The reservation of an instance in a ZooKeeper registry: docs/inside-stores.md.
 //!
 //! Processes of one instance are named by the number of their start, as a real one by its `holder`. Each runs
 //! on a host, whose local file names the last process there that had the instance's name. Its number, and so

@@ -21,7 +21,7 @@
 //! are then of two states.
 //!
 //! The count is not synced. A power failure may take it back, and then less is found. It cannot become
-//! greater than what is committed, because a commit is synced before it is counted. docs/sqlite.md says what a
+//! greater than what is committed, because a commit is synced before it is counted. docs/inside-stores.md says what a
 //! sync would find and cost.
 
 use std::fs::{self, File, TryLockError};

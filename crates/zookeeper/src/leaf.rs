@@ -21,7 +21,7 @@ use super::servers::ZooKeeperServers;
 ///
 /// It is the registry of Meituan's Leaf in snowflake mode, so that Java Leafs can have numbers in it
 /// too; nodes that Leaf does not read hold the reservations. An instance can also work as Leaf itself
-/// does, at its [own risk](Self::risk_repeats_in_outages). `docs/zookeeper.md` has the details.
+/// does, at its [own risk](Self::risk_repeats_in_outages). `docs/inside-stores.md` has the details.
 ///
 /// ```no_run
 /// use uidring::ClockedUidGenerator;
