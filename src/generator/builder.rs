@@ -110,9 +110,8 @@ impl<O> GeneratorBuilder<O> {
     /// in a tick before which uids were discarded. Uids below the start are skipped. In all other ticks of a ring it
     /// starts at 0.
     ///
-    /// A ring's default is [`SequenceStart::Spread`]. It keeps the low bits of uids even at low rates, where each tick
-    /// gives only a few uids; with [`SequenceStart::Zero`] these would all have the same low bits. docs/time.md has the
-    /// figures.
+    /// A ring's default is [`SequenceStart::Spread`]. It spreads the low bits evenly at low rates, too, where each tick
+    /// gives only a few uids; with [`SequenceStart::Zero`] these would all have the same low bits. See docs/time.md.
     #[must_use]
     pub fn sequence_start(mut self, start: SequenceStart) -> Self {
         self.sequence_start = start;
