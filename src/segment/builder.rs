@@ -82,8 +82,8 @@ impl SegmentBuilder {
         self
     }
 
-    /// Sets the longest step that this leads to; 1,000,000 if not set. The table's step may be longer, and is always
-    /// the least.
+    /// Sets the longest step that this leads to; 1,000,000 if not set. The step is never shorter than the table's, even
+    /// if that is longer.
     #[must_use]
     pub fn max_step(mut self, step: u64) -> Self {
         self.settings.step_rule.max = step;
