@@ -1,5 +1,4 @@
-//! What the crates of stores share with the core. It is outside the promise of semantic versioning: any
-//! release may change it.
+//! What the store crates share with the core. Exempt from semantic versioning: any release may change it.
 
 pub use crate::clock::monotonic::{
     Deadline, LogThrottle, Moment, Monotonic, Stopwatch, SystemMonotonic,
@@ -11,8 +10,8 @@ pub use crate::sync::{interrupt_starts, record, starts_are_interrupted};
 pub use crate::text::{may_have_url, on_one_line, visible};
 pub use tracing;
 
-/// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)` with no lock of the core held, and not
-/// within another record of the same thread.
+/// Logs: `log!(warn, ...)` is `tracing::warn!(...)` with no lock of the core held, and not within another record of the
+/// same thread.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {

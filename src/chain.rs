@@ -5,10 +5,10 @@ use std::fmt;
 
 use crate::text::on_one_line;
 
-/// Displays an error and its causes as `message: cause: cause`. Debug prints the same, with characters
-/// that cannot be seen escaped.
+/// Displays an error and its causes as `message: cause: cause`. Debug prints the same with invisible characters
+/// escaped.
 ///
-/// It leaves out a cause whose text is on the line already: some drivers repeat their own sources.
+/// Leaves out a cause whose text is already on the line, because some drivers repeat their sources.
 pub struct Chain<'a>(pub &'a (dyn StdError + 'static));
 
 impl fmt::Display for Chain<'_> {
@@ -33,9 +33,9 @@ impl fmt::Debug for Chain<'_> {
     }
 }
 
-/// Implements what all errors have. `Debug` is their [`Chain`], which has to be in scope: a `main` that returns an error
-/// prints that. They are unwind-safe: an error and its causes, of whatever type, are made whole and only read after that,
-/// so no panic leaves one half changed.
+/// Implements what all errors share. Their `Debug` is [`Chain`], which must be in scope, so that a `main` that returns
+/// an error prints that. They are unwind-safe: an error and its causes are only read once made, so no panic leaves one
+/// half changed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __error_traits {

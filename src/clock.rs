@@ -1,5 +1,4 @@
-//! The only module that reads the time: the wall clock for timestamps, the monotonic clock for
-//! deadlines.
+//! The only module that reads the time: the wall clock for timestamps, the monotonic clock for deadlines.
 
 #[cfg(not(uidring_loom))]
 mod alarm;
@@ -23,9 +22,9 @@ pub use self::ticker::TickerClock;
 use crate::sync::{AtomicI64, Ordering, assert_no_lock_held};
 use crate::timestamp::Timestamp;
 
-/// A wall clock, which may be set: it can jump forwards and backwards.
+/// A wall clock. It may be set, so it can jump forwards and backwards.
 pub trait Clock: Debug + Send + Sync {
-    /// The present time.
+    /// Returns the present time.
     fn now(&self) -> Timestamp;
 }
 
@@ -47,7 +46,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// Reads a clock, which is a caller's code: no lock may be held, and it may fork the process.
+/// Reads a clock. This is user code: no lock may be held, and it may fork.
 #[doc(hidden)]
 #[inline]
 #[doc(hidden)]
@@ -67,7 +66,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is set; for tests. Clones share one time.
+/// A clock for tests that stands still until you set it. Clones share one time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,7 +83,7 @@ impl Clock for SystemClock {
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// Returns a clock that stands at `now`.
     pub fn new(now: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(now.as_millis())))
     }

@@ -1,4 +1,4 @@
-//! The two errors: [`Error`] for everything that is set up, [`TakeError`] for the hot path, which converts into it.
+//! The two errors: [`Error`] for set-up, and [`TakeError`] for the hot path, which converts into it.
 
 mod store;
 mod take;
@@ -16,11 +16,11 @@ use crate::uid::{ParseUidError, UidRangeError};
 
 /// Why something could not be set up, composed or read; with `?`, also why an id was not taken.
 ///
-/// Each variant carries the values that led to it; its text says what happened and what to do. It can be
-/// cloned, so that several callers learn why one attempt failed; clones share the causes.
+/// Each variant carries the values that led to it, and its text says what happened and what to do. Clones share the
+/// causes, so that several callers can learn why one attempt failed.
 ///
-/// As of every error of these crates, `{:?}` prints the text and those of its causes on one line. So a `main` that
-/// returns it prints `Error: ` and what to do.
+/// As for all errors of these crates, `{:?}` prints the text and its causes on one line. So a `main` that returns it
+/// prints `Error: ` and what to do.
 ///
 /// ```
 /// use uidring::{Error, Layout, StoreErrorKind};
@@ -39,7 +39,7 @@ use crate::uid::{ParseUidError, UidRangeError};
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The three fields of a layout do not fit, or one of them is empty.
+    /// The three fields of a layout do not fit, or one is empty.
     #[error(
         "layout {time}/{worker}/{sequence} (time/worker/sequence bits) is not possible: \
          each field needs 1 bit or more and all three together at most 63"
@@ -53,14 +53,14 @@ pub enum Error {
         sequence: u8,
     },
 
-    /// The text is not a layout, or not the part of one that it should be.
+    /// The text is not a layout, or not the expected part of one.
     #[error("`{text}` is not a {what}: write {form}")]
     InvalidLayout {
         /// What was read.
         text: String,
-        /// What it should be: `layout` or `tick`.
+        /// What was expected: `layout` or `tick`.
         what: &'static str,
-        /// How that is written.
+        /// How to write that.
         form: &'static str,
     },
 
@@ -68,7 +68,7 @@ pub enum Error {
     #[error(transparent)]
     InvalidTime(#[from] ParseTimeError),
 
-    /// A time does not fit another type.
+    /// A time does not fit in another type.
     #[error(transparent)]
     TimeOutOfRange(#[from] TimeRangeError),
 
@@ -85,25 +85,25 @@ pub enum Error {
     FieldOutOfRange {
         /// The field: `tick` or `sequence`.
         field: &'static str,
-        /// The value that was asked for.
+        /// The value.
         value: u64,
-        /// The greatest value that the field holds.
+        /// The field's greatest value.
         max: u64,
     },
 
-    /// A worker id does not fit the layout.
+    /// A worker id does not fit in the layout.
     #[error(
         "worker id {worker_id} is out of range: this layout holds 0 to {max}; \
          choose one of these, or a layout with more worker bits"
     )]
     WorkerIdOutOfRange {
-        /// The worker id that was asked for or assigned.
+        /// The worker id that was requested or assigned.
         worker_id: u64,
-        /// The greatest worker id of the layout.
+        /// The layout's greatest worker id.
         max: u64,
     },
 
-    /// A uid has bits above the layout's fields, so this layout did not make it.
+    /// A uid has bits above the layout's fields, so it is not of this layout.
     #[error("uid {uid} is not of this layout: the greatest uid it can hold is {max}")]
     UidOutOfLayout {
         /// The uid.
@@ -112,13 +112,13 @@ pub enum Error {
         max: u64,
     },
 
-    /// The wall clock stands before the layout's epoch.
+    /// The wall clock is before the layout's epoch.
     #[error(
         "the clock says {now}, before the layout's epoch {epoch}: \
          set the clock right, or choose an earlier epoch"
     )]
     ClockBeforeEpoch {
-        /// What the clock said.
+        /// The clock's time.
         now: Timestamp,
         /// The layout's epoch.
         epoch: Timestamp,
@@ -133,16 +133,16 @@ pub enum Error {
     LayoutExhausted {
         /// The layout's last instant.
         ended: Timestamp,
-        /// The time that was to be expressed.
+        /// The time to express.
         now: Timestamp,
     },
 
-    /// A number outside its range was given for an option.
+    /// An option's number is out of range.
     #[error("{option} {value} is out of range: {min} to {max} are allowed")]
     OptionOutOfRange {
-        /// The option, as its setter is named.
+        /// The option, named as its setter.
         option: &'static str,
-        /// What was asked for.
+        /// The value.
         value: u64,
         /// The least value allowed.
         min: u64,
@@ -163,36 +163,36 @@ pub enum Error {
         boost_power: u32,
         /// The memory of the slots, in bytes.
         memory: u128,
-        /// The binary logarithm of the greatest capacity allowed.
+        /// The base-2 logarithm of the greatest capacity allowed.
         max_bits: u32,
     },
 
-    /// Memory that a generator needs is not to be had.
+    /// The generator's memory could not be allocated.
     #[error(
         "the system has no memory for {bytes} bytes of the generator's: a ring is smaller with a \
          lower boost power"
     )]
     OutOfMemory {
-        /// What was asked for.
+        /// The number of bytes.
         bytes: u64,
     },
 
-    /// The core to pin the padder to is not one that this process may use.
+    /// The padder's core is not one that this process may use.
     #[error("there is no core {core} for the padder; this process may use {available:?}")]
     NoSuchCore {
-        /// The core that was asked for.
+        /// The core that was requested.
         core: usize,
         /// The cores that the process may use.
         available: Vec<usize>,
     },
 
-    /// A generator was built without a worker id.
+    /// The builder has no worker id.
     #[error(
         "no worker id was given: call worker_id(N), or worker_from(source) with a source that hands one out"
     )]
     NoWorkerId,
 
-    /// A generator that is to take a new worker id when the clock goes back has no source of disposable ones.
+    /// `on_clock_back(NewWorkerId)` needs a source of disposable worker ids.
     #[error(
         "on_clock_back(NewWorkerId) needs a source of disposable worker ids: {found}; set worker_from to such a \
          source, or leave on_clock_back at StayAhead"
@@ -202,16 +202,16 @@ pub enum Error {
         found: &'static str,
     },
 
-    /// The uid to start after belongs to another worker, or nothing is left above it.
+    /// The uid to start after belongs to another worker, or no uid is left above it.
     #[error("cannot start after uid {uid}: {problem}")]
     StartAfter {
         /// The uid to start after.
         uid: u64,
-        /// Why that is not possible.
+        /// Why that is impossible.
         problem: String,
     },
 
-    /// A generator of this process has the same worker id and layout.
+    /// Another generator of this process has this worker id and layout.
     #[error(
         "worker id {worker_id} of layout {layout} is in use by another generator of this process{}; drop or \
          close that one first, or use another worker id; if their uids are never compared, give each a \
@@ -219,30 +219,30 @@ pub enum Error {
         in_namespace(namespace)
     )]
     WorkerIdInUse {
-        /// The worker id that was asked for.
+        /// The worker id.
         worker_id: u64,
         /// The layout of both.
         layout: String,
-        /// The namespace of both; empty without a name.
+        /// The namespace of both; empty if unnamed.
         namespace: String,
     },
 
-    /// A generator of the process that this one was forked from has the same worker id and layout.
+    /// A generator of this process's parent has this worker id and layout.
     #[error(
         "worker id {worker_id} of layout {layout} is the parent's: when this process was forked, a generator \
          of the parent was using it{}; use another worker id, or fork before that generator is built",
         in_namespace(namespace)
     )]
     WorkerIdOfParent {
-        /// The worker id that was asked for.
+        /// The worker id.
         worker_id: u64,
         /// The layout of both.
         layout: String,
-        /// The namespace of both; empty without a name.
+        /// The namespace of both; empty if unnamed.
         namespace: String,
     },
 
-    /// A namespace was used with another layout before: uids of one namespace have one layout.
+    /// The namespace has another layout. A namespace has only one.
     #[error(
         "namespace `{namespace}` has layout {used} in this process, and cannot have layout {layout} as well; \
          use the same layout, or another namespace"
@@ -250,36 +250,35 @@ pub enum Error {
     NamespaceLayout {
         /// The namespace.
         namespace: String,
-        /// The layout that was asked for.
+        /// The layout that was requested.
         layout: String,
         /// The namespace's layout.
         used: String,
     },
 
-    /// This process is a forked child of the one that made what it would go on with, whose ids
-    /// would come twice.
+    /// This process is a forked child of the one that made the object. Its ids would repeat.
     #[error(
         "this process was forked from the one that made the {what}; make another one after the fork"
     )]
     Forked {
-        /// What was made.
+        /// The object.
         what: &'static str,
     },
 
-    /// The process is about to end, and its start has stopped waiting.
+    /// The start stopped waiting because the process is about to end.
     #[error("the start was interrupted while it waited")]
     Interrupted,
 
     /// A thread could not be started.
     #[error("the {what} did not start; is the process at its limit of threads?")]
     Thread {
-        /// Which one.
+        /// Which thread.
         what: &'static str,
-        /// What the operating system says.
+        /// The operating system's error.
         source: Arc<std::io::Error>,
     },
 
-    /// A lease is for uids of another layout than the generator's.
+    /// The lease is for uids of another layout.
     #[error(
         "the lease of worker id {worker_id} is for layout {leased}, this generator has {layout}: \
          take both from the same layout"
@@ -289,7 +288,7 @@ pub enum Error {
         worker_id: u64,
         /// The lease's layout.
         leased: String,
-        /// The generator's.
+        /// The generator's layout.
         layout: String,
     },
 
@@ -298,14 +297,13 @@ pub enum Error {
     LeaseLost {
         /// The worker id.
         worker_id: u64,
-        /// The file, or host, port and name of the database.
+        /// The file, or the database's host, port and name.
         place: String,
-        /// What became of it.
+        /// What happened to it.
         why: String,
     },
 
-    /// Uids of the future may have been issued with the worker id, further ahead of the clock than the generator
-    /// may start.
+    /// Future uids may have been issued with the worker id, further ahead of the clock than the generator may start.
     #[error(
         "worker id {worker_id} may have been used up to {until} by {why}, {:?} ahead of the clock, which says \
          {now}; with what it may borrow and wait, a start may be {limit:?} ahead: set the clock right, wait, or \
@@ -315,25 +313,24 @@ pub enum Error {
     UsedAhead {
         /// The worker id.
         worker_id: u64,
-        /// The end of what may have been issued.
+        /// The time up to which uids may have been issued.
         until: Timestamp,
-        /// By whom.
+        /// Who may have issued them.
         why: &'static str,
-        /// What the clock said.
+        /// The clock's time.
         now: Timestamp,
-        /// How far ahead that may be: what the generator may be ahead, and how long its start may wait.
+        /// How far ahead that may be: what the generator may be ahead, plus how long its start may wait.
         limit: Duration,
     },
 
-    /// What an asynchronous call ran in a thread of its own has panicked: a source of worker ids, a store
-    /// or a clock.
+    /// The thread of an asynchronous call panicked, in a source of worker ids, a store or a clock.
     #[error("the thread of an asynchronous call panicked; its message says where and why")]
     CallPanicked,
 
-    /// The environment should say which worker id to use, and does not.
+    /// The environment does not say which worker id to use.
     #[error("{problem}")]
     Environment {
-        /// What was read, what is wrong with it, and what to set.
+        /// What was read, what is wrong, and what to set.
         problem: String,
     },
 
@@ -345,7 +342,7 @@ pub enum Error {
     #[error(transparent)]
     Fill(#[from] FillError),
 
-    /// A store of worker ids or segments did not do what it was asked for.
+    /// A store of worker ids or segments failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -357,7 +354,7 @@ impl Error {
         Self::Thread { what, source: Arc::new(source) }
     }
 
-    /// The error of a store's crate, if this is one of that type.
+    /// Returns the error of a store's crate, if it is of this type.
     pub fn store<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {
             Self::Store(error) => error.downcast_ref(),
@@ -365,7 +362,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody doing anything.
+    /// Returns whether the same call may succeed later without anybody's intervention.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Store(error) => error.may_pass(),
@@ -376,7 +373,7 @@ impl Error {
     }
 }
 
-/// Whether a number that was given for an option is in its range.
+/// Checks the number given for an option.
 ///
 /// # Errors
 ///
@@ -394,7 +391,7 @@ pub fn check_option<N: Copy + Into<u64>>(
     }
 }
 
-/// [`check_option`] for a time, in milliseconds.
+/// [`check_option`] for a time in milliseconds.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! Waiting as a task does: what the futures of generators, leases and builders have in common.
+//! Waiting as a task, for the futures of generators, leases and builders.
 //!
-//! They run on any runtime. A poll that has to wait leaves its waker at an event, and with it an alarm where
-//! time has a say; it looks again at what it waits for before it returns, so that no wake-up is lost
-//! (`sync::EventCount`). An id is taken in the poll that returns it, and in no other.
+//! They run on any runtime. A poll that has to wait registers its waker at an event, and sets an alarm if there is a
+//! time limit. It then checks again before it returns, so that no wake-up is lost (`sync::EventCount`). Only the poll
+//! that returns an id takes one.
 
 use std::future::poll_fn;
 use std::mem;
@@ -17,8 +17,8 @@ use crate::error::Error;
 use crate::policy::Pause;
 use crate::sync::{EventCount, ForkGuarded, ForkToken, Forked, assert_no_lock_held, contained};
 
-/// Looks at once, after each notification of the event, and after each pause that a look asks for, until one
-/// has a result.
+/// Calls `look` at once, after each notification of the event, and after each pause that it asks for, until it has a
+/// result.
 async fn look<T>(
     event: &EventCount,
     mut look: impl FnMut() -> ControlFlow<T, Pause>,
@@ -46,8 +46,7 @@ async fn look<T>(
     .await
 }
 
-/// Tries again for as long as `next` allows. `sleep` shortens the time until the next try where nobody else
-/// would say when.
+/// Tries again for as long as `next` allows. `sleep` shortens the time until the next try if nothing else would end it.
 pub(crate) async fn retry<T, E: From<Forked>>(
     event: &EventCount,
     first: E,
@@ -71,7 +70,7 @@ pub(crate) async fn retry<T, E: From<Forked>>(
     look(event, try_again).await?
 }
 
-/// Waits until `ready` says true, or for `timeout`; not in a forked child.
+/// Waits until `ready` returns true, or for `timeout`. Returns at once in a forked child.
 pub(crate) async fn wait(event: &EventCount, timeout: Duration, mut ready: impl FnMut() -> bool) {
     let deadline = Deadline::after(Some(timeout));
     let look_again = || match deadline.remaining() {
@@ -83,7 +82,7 @@ pub(crate) async fn wait(event: &EventCount, timeout: Duration, mut ready: impl 
     let _ = look(event, look_again).await;
 }
 
-/// Waits until `result` has one.
+/// Waits until `result` returns one.
 pub(crate) async fn until<T>(
     event: &EventCount,
     mut result: impl FnMut() -> Option<T>,
@@ -95,8 +94,8 @@ pub(crate) async fn until<T>(
     look(event, look_again).await
 }
 
-/// What is blocking runs in a thread of its own. A panic there is [`Error::CallPanicked`]. If the future is
-/// dropped before that, the result is dropped in that thread, or in another one.
+/// Runs a blocking call in its own thread. A panic there is [`Error::CallPanicked`]. If the future is dropped early,
+/// the result is dropped in that thread or another one.
 pub async fn in_own_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -107,7 +106,7 @@ pub async fn in_own_thread<T: Send + 'static>(
     }
 }
 
-/// A call, for its caller and its thread.
+/// A call, shared by its caller and its thread.
 struct Call<T> {
     outcome: ForkGuarded<Outcome<T>>,
     done: EventCount,
@@ -139,7 +138,7 @@ impl<T: Send + 'static> Call<T> {
 
     fn finish(&self, result: Result<T, Error>) {
         let Ok(mut outcome) = self.outcome.lock() else {
-            // The call has forked, and what it got is the parent's.
+            // The call forked, and its result is the parent's.
             return mem::forget(result);
         };
         if outcome.is_unwanted {
@@ -157,20 +156,20 @@ impl<T: Send + 'static> Call<T> {
     }
 }
 
-/// The caller, which may go before the call is done.
+/// The caller, which may go away before the call is done.
 struct Caller<T: Send + 'static>(Arc<Call<T>>);
 
 impl<T: Send + 'static> Drop for Caller<T> {
     fn drop(&mut self) {
         let Ok(mut outcome) = self.0.outcome.lock() else {
-            // In a forked child the thread, which has the other half, is missing.
+            // In a forked child, the thread with the other half is missing.
             return mem::forget(Arc::clone(&self.0));
         };
         outcome.is_unwanted = true;
         let result = outcome.result.take();
         drop(outcome);
         if let Some(result) = result {
-            // To drop a lease is to give it back, which may block.
+            // Dropping a lease gives it back, which may block.
             let give_back = move || {
                 contained(|| drop(result));
             };
@@ -179,7 +178,7 @@ impl<T: Send + 'static> Drop for Caller<T> {
     }
 }
 
-/// A vector to which ids are appended, a block at a time.
+/// A vector to which ids are appended in blocks.
 pub(crate) struct Filling<'a, T> {
     out: &'a mut Vec<T>,
     start: usize,
@@ -200,7 +199,7 @@ impl<'a, T: Copy + Default> Filling<'a, T> {
         self.count - (self.out.len() - self.start)
     }
 
-    /// Appends what `try_fill` writes to the front of a block, of which it returns how many.
+    /// Appends what `try_fill` writes to the front of a block. `try_fill` returns how many.
     pub(crate) fn extend<E>(
         &mut self,
         try_fill: impl FnOnce(&mut [T]) -> Result<usize, E>,

@@ -1,4 +1,4 @@
-//! The generators, and the trait that they share.
+//! The generators and their common trait.
 
 mod builder;
 pub(crate) mod cached;

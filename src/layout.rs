@@ -1,4 +1,4 @@
-//! How the 64 bits of a uid are divided, and what follows from it.
+//! How a uid's 64 bits are divided, and what follows from it.
 
 mod text;
 
@@ -20,7 +20,7 @@ pub enum Tick {
 }
 
 impl Tick {
-    /// The length of a tick in milliseconds.
+    /// Returns the length of a tick in milliseconds.
     pub const fn millis(self) -> i64 {
         match self {
             Self::Second => 1_000,
@@ -29,9 +29,9 @@ impl Tick {
     }
 }
 
-/// The widths of the three fields; prints and reads as `28/22/13`.
+/// The widths of the three fields. Prints and parses as `28/22/13`.
 ///
-/// Reading checks the form only; [`Layout::new`] checks the widths.
+/// Parsing only checks the form; [`Layout::new`] checks the widths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bits {
     /// Bits of the time field.
@@ -42,7 +42,7 @@ pub struct Bits {
     pub sequence: u8,
 }
 
-/// The fields of a uid, which [`Layout::compose`] makes of them.
+/// The fields of a uid, for [`Layout::compose`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Fields {
@@ -54,26 +54,25 @@ pub struct Fields {
     pub sequence: u64,
 }
 
-/// The fields of a uid, read back by [`Layout::decode`].
+/// The fields of a uid, from [`Layout::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Decoded {
     /// The time field: ticks since the epoch.
     pub tick: u64,
-    /// The first instant of that tick.
+    /// The start of that tick.
     pub timestamp: Timestamp,
     /// The worker field.
     pub worker_id: u64,
-    /// The sequence field: the number of the uid within its tick and worker, from 0.
+    /// The uid's number within its tick and worker, from 0.
     pub sequence: u64,
 }
 
-/// Sign bit (always 0), time, worker and sequence bits, the tick and the epoch.
+/// The widths of a uid's fields, the tick and the epoch.
 ///
-/// From the most to the least significant bit a uid holds `time | worker | sequence`, so uids of
-/// later ticks are the greater ones. Every layout that exists has passed the checks of
-/// [`new`](Self::new).
+/// A uid holds, from its most significant bit, a sign bit that is always 0, then `time | worker | sequence`. So uids of
+/// later ticks are greater. Every layout has passed the checks of [`new`](Self::new).
 ///
 /// ```
 /// use uidring::{Bits, Fields, Layout, Tick};
@@ -103,23 +102,21 @@ pub struct Layout {
 const EPOCH_2026: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
 impl Layout {
-    /// UidGenerator's default widths, 28/22/13 in seconds: 8.5 years, 4.2 million starts,
-    /// 8,192 uids a second and worker. Its epoch is 2026-01-01, not Baidu's 2016-05-20, which
-    /// ended in November 2024.
+    /// UidGenerator's default widths, 28/22/13 in seconds: 8.5 years, 4.2 million starts, 8,192 uids per second and
+    /// worker. Its epoch is 2026-01-01. Baidu's epoch, 2016-05-20, ended in November 2024.
     pub const UID_GENERATOR: Self = Self::preset(28, 22, 13, Tick::Second, EPOCH_2026);
 
-    /// The widths of the sample in UidGenerator's documentation, 29/21/13 in seconds: 17 years,
-    /// 2.1 million starts, 8,192 uids a second and worker. Its epoch is 2026-01-01.
+    /// The widths of the example in UidGenerator's documentation, 29/21/13 in seconds: 17 years from 2026-01-01, 2.1
+    /// million starts, 8,192 uids per second and worker.
     pub const UID_GENERATOR_LONG: Self = Self::preset(29, 21, 13, Tick::Second, EPOCH_2026);
 
-    /// Twitter's Snowflake and Meituan's Leaf, 41/10/12 in milliseconds with Twitter's epoch,
-    /// 2010-11-04T01:42:54.657Z: until July 2080, 1,024 workers, 4,096 uids a millisecond and
-    /// worker.
+    /// Twitter's Snowflake and Meituan's Leaf, 41/10/12 in milliseconds with Twitter's epoch, 2010-11-04T01:42:54.657Z:
+    /// until July 2080, 1,024 workers, 4,096 uids per millisecond and worker.
     pub const SNOWFLAKE: Self =
         Self::preset(41, 10, 12, Tick::Millisecond, Timestamp::from_millis(1_288_834_974_657));
 
-    /// 31/10/12 in seconds: 53 bits, so that JavaScript's numbers hold every uid exactly.
-    /// 68 years from 2026-01-01, 1,024 workers, 4,096 uids a second and worker.
+    /// 31/10/12 in seconds: 53 bits, so that JavaScript's numbers hold every uid exactly. 68 years from 2026-01-01,
+    /// 1,024 workers, 4,096 uids per second and worker.
     pub const JAVASCRIPT_SAFE: Self = Self::preset(31, 10, 12, Tick::Second, EPOCH_2026);
 
     const fn preset(time: u8, worker: u8, sequence: u8, tick: Tick, epoch: Timestamp) -> Self {
@@ -133,12 +130,12 @@ impl Layout {
         bits.time > 0 && bits.worker > 0 && bits.sequence > 0 && total <= 63
     }
 
-    /// A layout of these widths.
+    /// Returns a layout with these widths.
     ///
     /// # Errors
     ///
-    /// [`Error::LayoutBits`] where a field has no bit, or all three together more than 63 (the
-    /// sign bit stays 0). Fewer than 63 are fine.
+    /// [`Error::LayoutBits`] if a field has no bits, or all three have more than 63, as the sign bit stays 0. Fewer
+    /// than 63 are fine.
     pub const fn new(bits: Bits, tick: Tick, epoch: Timestamp) -> Result<Self, Error> {
         if Self::fits(bits) {
             Ok(Self { bits, tick, epoch })
@@ -148,11 +145,11 @@ impl Layout {
         }
     }
 
-    /// [`new`](Self::new) for constants: widths that are not possible are an error of the compiler.
+    /// [`new`](Self::new) for constants. Impossible widths do not compile.
     ///
     /// # Panics
     ///
-    /// If the widths are not possible, where it is not called for a constant.
+    /// If the widths are impossible, outside a constant.
     ///
     /// ```
     /// use uidring::{Bits, Layout, Tick, Timestamp};
@@ -167,79 +164,78 @@ impl Layout {
         Self { bits, tick, epoch }
     }
 
-    /// The widths of the fields.
+    /// Returns the widths of the fields.
     pub const fn bits(&self) -> Bits {
         self.bits
     }
 
-    /// The unit of the time field.
+    /// Returns the unit of the time field.
     pub const fn tick(&self) -> Tick {
         self.tick
     }
 
-    /// The first instant of tick 0.
+    /// Returns the start of tick 0.
     pub const fn epoch(&self) -> Timestamp {
         self.epoch
     }
 
-    /// The greatest value of the time field.
+    /// Returns the greatest value of the time field.
     pub const fn max_tick(&self) -> u64 {
         (1 << self.bits.time) - 1
     }
 
-    /// The greatest worker id.
+    /// Returns the greatest worker id.
     pub const fn max_worker_id(&self) -> u64 {
         (1 << self.bits.worker) - 1
     }
 
-    /// The greatest value of the sequence field.
+    /// Returns the greatest value of the sequence field.
     pub const fn max_sequence(&self) -> u64 {
         (1 << self.bits.sequence) - 1
     }
 
-    /// How many worker ids there are, 0 among them.
+    /// Returns the number of worker ids, including 0.
     pub const fn workers(&self) -> u64 {
         1 << self.bits.worker
     }
 
-    /// How many uids one worker has in one tick.
+    /// Returns how many uids a worker has per tick.
     pub const fn uids_per_tick(&self) -> u64 {
         1 << self.bits.sequence
     }
 
-    /// The greatest uid of this layout.
+    /// Returns the greatest uid of this layout.
     pub const fn max_uid(&self) -> Uid {
         Uid::from_layout((1 << (self.bits.time + self.bits.worker + self.bits.sequence)) - 1)
     }
 
-    /// The last millisecond that the time field can express. (Times more than 292 million years
-    /// from now are cut to that.)
+    /// Returns the last millisecond of the time field, at most 292 million years from now.
     pub fn last_instant(&self) -> Timestamp {
         let length = i128::from(self.tick.millis()) << self.bits.time;
         saturating_timestamp(i128::from(self.epoch.as_millis()) + length - 1)
     }
 
-    /// What is left of the time field at an instant; zero once it is over.
+    /// Returns how much of the time field is left at a time; zero once it is over.
     pub fn remaining_life(&self, at: Timestamp) -> Duration {
         self.last_instant().saturating_since(at)
     }
 
-    /// The tick in which an instant lies.
+    /// Returns the tick of a time.
     ///
     /// # Errors
     ///
-    /// [`Error::ClockBeforeEpoch`] or [`Error::LayoutExhausted`] where there is none.
+    /// [`Error::ClockBeforeEpoch`] or [`Error::LayoutExhausted`] if there is none.
     pub fn tick_at(&self, time: Timestamp) -> Result<u64, Error> {
         self.try_tick_at(time).ok_or_else(|| self.no_tick_at(time))
     }
 
-    /// [`tick_at`](Self::tick_at), for takes, without the reason.
+    /// [`tick_at`](Self::tick_at) for takes, without the reason.
     #[inline]
     pub(crate) fn try_tick_at(&self, time: Timestamp) -> Option<u64> {
-        // Saturating: beyond 292 million years the last such tick stands for the rest.
+        // Saturating: times beyond 292 million years count as the last one within.
         let offset = time.as_millis().saturating_sub(self.epoch.as_millis());
         let offset = u64::try_from(offset).ok()?;
-        // Two divisions by constants are quicker than one by a variable.
+        // Two divisions by constants are faster than one by a variable.
         let tick = match self.tick {
             Tick::Second => offset / 1_000,
             Tick::Millisecond => offset,
@@ -247,10 +243,10 @@ impl Layout {
         (tick <= self.max_tick()).then_some(tick)
     }
 
-    /// [`tick_at`](Self::tick_at) for times that have a tick; no tick of the layout for others.
+    /// [`tick_at`](Self::tick_at) for times that have a tick. For others, a number that is no tick of the layout.
     #[inline]
     pub(crate) fn tick_unchecked(&self, time: Timestamp) -> u64 {
-        // Before the epoch it is a number far above all ticks.
+        // Before the epoch, this is a number far above all ticks.
         let offset = time.as_millis().wrapping_sub(self.epoch.as_millis()).cast_unsigned();
         match self.tick {
             Tick::Second => whole_seconds(offset),
@@ -267,7 +263,7 @@ impl Layout {
         }
     }
 
-    /// The first instant of a tick. (Times more than 292 million years from now are cut to that.)
+    /// Returns the start of a tick, at most 292 million years from now.
     pub fn time_of(&self, tick: u64) -> Timestamp {
         let offset = i128::from(tick) * i128::from(self.tick.millis());
         saturating_timestamp(i128::from(self.epoch.as_millis()) + offset)
@@ -277,18 +273,18 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`] where it does not fit.
+    /// [`Error::WorkerIdOutOfRange`] if it does not fit.
     pub fn check_worker_id(&self, worker_id: u64) -> Result<(), Error> {
         let max = self.max_worker_id();
         if worker_id <= max { Ok(()) } else { Err(Error::WorkerIdOutOfRange { worker_id, max }) }
     }
 
-    /// The uid with these fields.
+    /// Returns the uid with these fields.
     ///
     /// # Errors
     ///
-    /// [`Error::FieldOutOfRange`] or [`Error::WorkerIdOutOfRange`] where a value does not fit its
-    /// field; nothing is ever cut off.
+    /// [`Error::FieldOutOfRange`] or [`Error::WorkerIdOutOfRange`] if a value does not fit in its field. Nothing is
+    /// truncated.
     pub fn compose(&self, fields: Fields) -> Result<Uid, Error> {
         let Fields { tick, worker_id, sequence } = fields;
         check_field("tick", tick, self.max_tick())?;
@@ -297,12 +293,11 @@ impl Layout {
         Ok(self.pack(tick, worker_id, sequence))
     }
 
-    /// The fields of a uid.
+    /// Returns the fields of a uid.
     ///
     /// # Errors
     ///
-    /// [`Error::UidOutOfLayout`] where the uid has bits above the fields, as one of a wider
-    /// layout may have.
+    /// [`Error::UidOutOfLayout`] if the uid has bits above the fields, as one of a wider layout may.
     pub fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
         let Bits { worker, sequence, .. } = self.bits;
         let (uid, max) = (u64::from(uid), u64::from(self.max_uid()));
@@ -318,11 +313,10 @@ impl Layout {
         })
     }
 
-    /// The smallest and the greatest uid that a range of time can hold, over all workers: what a
-    /// query by id wants for its bounds. Ticks count as a whole; the part of the range that the
-    /// layout cannot express is left out.
+    /// Returns the smallest and the greatest uid that a range of time can hold, over all workers: the bounds for a
+    /// query by id. Ticks count as a whole. Times outside the layout are left out.
     ///
-    /// `None` where nothing of the range is within the layout's life.
+    /// `None` if no part of the range is within the layout.
     ///
     /// ```
     /// use uidring::Layout;
@@ -346,17 +340,17 @@ impl Layout {
         Some(smallest..=greatest)
     }
 
-    /// The tick of a number that this layout has composed.
+    /// Returns the tick of a number of this layout.
     pub(crate) fn tick_of(&self, number: u64) -> u64 {
         number >> (self.bits.worker + self.bits.sequence)
     }
 
-    /// No uid of this tick, whosever it is, is below this number, and all of earlier ticks are.
+    /// Returns the number at which a tick's uids start, for any worker. All uids of earlier ticks are below.
     pub(crate) fn first_number(&self, tick: u64) -> u64 {
         tick << (self.bits.worker + self.bits.sequence)
     }
 
-    /// Puts together fields that are known to be in range.
+    /// Combines fields that are known to be in range.
     pub(crate) fn pack(&self, tick: u64, worker_id: u64, sequence: u64) -> Uid {
         let bits = self.bits;
         Uid::from_layout(
@@ -365,8 +359,7 @@ impl Layout {
     }
 }
 
-/// A function of its own, or milliseconds would be divided, too, and the quotient thrown away:
-/// compilers do not like branches.
+/// Out of line: compilers avoid branches, and would also divide for millisecond ticks, for nothing.
 #[cold]
 #[inline(never)]
 fn whole_seconds(millis: u64) -> u64 {

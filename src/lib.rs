@@ -21,10 +21,10 @@
 //! # Worker ids
 //!
 //! Two processes with the same worker id and layout make the same uids, and so may a second run of one process. In
-//! production, get the worker id from a store: with the crate `uidring-sqlite` on one host, with `uidring-mysql`,
+//! production, get the worker id from a store: with the crate `uidring-sqlite` on one host, or with `uidring-mysql`,
 //! `uidring-postgres`, `uidring-etcd` or `uidring-zookeeper` on several. Each has a [`WorkerSource`] for
 //! [`worker_from`](generator::cached::CachedBuilder::worker_from), which hands out a new worker id at each start, or
-//! leases one that is given back later.
+//! leases one.
 //!
 //! # Generators
 //!
@@ -38,8 +38,7 @@
 //!
 //! # Three ways to take
 //!
-//! Getting an id from a generator is called *taking* it, and a call that does so is a *take*. There are three ways to
-//! take from a [`CachedUidGenerator`]:
+//! Getting an id from a generator is called *taking* it. There are three ways to take from a [`CachedUidGenerator`]:
 //!
 //! | form | used by | uids increase | cost of a take |
 //! |---|---|---|---|
@@ -47,22 +46,22 @@
 //! | [`per_thread`](CachedUidGenerator::per_thread) | all threads | within each thread | about a fifth of that, and less with more threads: it takes blocks |
 //! | [`local`](CachedUidGenerator::local) | one thread, which owns it | within the handle | little more than counting in a register |
 //!
-//! [`fill`](CachedUidGenerator::fill) takes many at once. If nothing is ready, the
-//! [take policy](policy::TakePolicy) decides whether to wait or to fail; `try_next_uid` never waits, and
-//! `next_uid_async` waits without blocking its thread, on any runtime.
+//! [`fill`](CachedUidGenerator::fill) takes many at once. If nothing is ready, the [take policy](policy::TakePolicy)
+//! decides whether to wait or to fail. `try_next_uid` never waits, and `next_uid_async` waits without blocking its
+//! thread, on any runtime.
 //!
 //! # Promises
 //!
-//! Uids of one layout do not repeat as long as worker ids come from a store that keeps what it has confirmed: not after
-//! crashes, pauses, forks, or changes of the clock. Where that cannot be kept, a take returns an [error](TakeError). No
-//! uid is negative or wraps, and nothing that does not fit its field is truncated. The timestamp of a uid is at most
-//! 1.1 s behind the clock by default; callers faster than the layout borrow from the future, without limit unless
-//! `max_borrow` sets one.
+//! Uids of one layout do not repeat, even after crashes, pauses, forks, or changes of the clock, as long as worker ids
+//! come from a store that keeps what it has committed. If a generator cannot ensure that, a take returns an
+//! [error](TakeError). No uid is negative or wraps, and no value is truncated to fit its field. A uid's timestamp is at
+//! most 1.1 s behind the clock by default. Callers faster than the layout borrow from the future, without limit unless
+//! you set `max_borrow`.
 //!
 //! # Features
 //!
 //! None is on by default. `serde`: uids (as numbers or texts), layouts and stats. `metrics`: stats for the `metrics`
-//! facade. `sqlx-0_8`, `sqlx-0_9`, `diesel-2`: [`Uid`] as a `BIGINT` column. `jiff-0_2`: [`Timestamp`] from and to
+//! facade. `sqlx-0_8`, `sqlx-0_9`, `diesel-2`: [`Uid`] as a `BIGINT` column. `jiff-0_2`: [`Timestamp`] to and from
 //! jiff's.
 //!
 //! # Further reading
@@ -92,7 +91,7 @@ pub mod segment;
 pub mod serde_forms;
 pub mod worker;
 
-/// What simulations of the generators need beyond the public API. Outside semantic versioning.
+/// What simulations of the generators need beyond the public API. Exempt from semantic versioning.
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation {

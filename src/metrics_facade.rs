@@ -1,6 +1,5 @@
-//! Stats of generators through the `metrics` facade (feature `metrics`), with names and units after the
-//! conventions of Prometheus. Whoever scrapes calls [`publish`] before; a take never
-//! touches a metric. `docs/alerts.yml` has alert rules for them.
+//! Publishes generators' stats through the `metrics` facade (feature `metrics`), with Prometheus-style names and units.
+//! Call [`publish`] before each scrape; a take never touches a metric. `docs/alerts.yml` has alert rules.
 //!
 #![doc = include_str!("metrics_facade/metrics.md")]
 
@@ -12,10 +11,10 @@ use crate::generator::{CachedStats, ClockedStats};
 use crate::segment::SegmentStats;
 use crate::worker::LeaseStats;
 
-/// The metrics as they are documented, which is what the recorder is told, too.
+/// The documented metrics, from which they are also described to the recorder.
 const TABLES: &str = include_str!("metrics_facade/metrics.md");
 
-/// Publishes the stats of the generator that is called `generator`.
+/// Publishes the stats of the generator called `generator`.
 ///
 /// ```
 /// use uidring::segment::{MemorySegments, SegmentTag};
@@ -38,7 +37,7 @@ pub fn publish(generator: &str, stats: &impl Metrics) {
     stats.publish(Labels(vec![Label::new("generator", generator.to_owned())]));
 }
 
-/// Stats that can be published: those of a generator, or of a tag with its name.
+/// Stats that can be published: a generator's, or a tag's with its name.
 pub trait Metrics {
     /// Publishes them with these labels.
     fn publish(&self, labels: Labels);
@@ -86,7 +85,7 @@ impl Metrics for (&str, SegmentStats) {
     }
 }
 
-/// Describes the metrics to the recorder; to be called once, after it is installed.
+/// Describes the metrics to the recorder. Call this once, after installing it.
 pub fn describe() {
     for (name, text) in described() {
         let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
@@ -98,7 +97,7 @@ pub fn describe() {
     }
 }
 
-/// The name of each metric, and what it is. A counter's name ends in `_total`.
+/// The name and description of each metric. A counter's name ends in `_total`.
 fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLES.lines().filter_map(|row| {
         let (name, rest) = row.strip_prefix("| `")?.split_once("` | ")?;
@@ -149,8 +148,7 @@ mod tests {
     use super::*;
     use crate::generator::CachedUidGenerator;
 
-    /// What `publish` has published: values by name. All are described, and `label` is the last of their
-    /// labels.
+    /// What `publish` has published, by name. All metrics are described, and `label` is their last label.
     fn published(label: &str, publish: impl FnOnce()) -> BTreeMap<String, f64> {
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();

@@ -1,4 +1,4 @@
-//! What happens when a take finds nothing, or a put finds no room.
+//! What to do if a take finds nothing, or a put finds no room.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,21 +8,19 @@ use crate::clock::{Deadline, SharedLogThrottle, Stopwatch};
 use crate::error::TakeError;
 use crate::sync::{contained, log};
 
-/// What a take does when nothing is ready ([`TakeError::Empty`]), or may be issued yet
-/// ([`TakeError::BorrowLimit`]).
+/// What a take does if nothing is ready ([`TakeError::Empty`]) or may be issued yet ([`TakeError::BorrowLimit`]).
 ///
-/// Every other error is returned at once, whatever the policy. The error is also returned at once in a thread
-/// that would wait for itself: one that pads, loads segments, renews a lease or asks for another worker id, and
-/// calls code that takes.
+/// Other errors are returned at once, whatever the policy. In a thread that would wait for itself, all errors are: one
+/// that pads, loads segments, renews a lease or asks for another worker id, and calls code that takes.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum TakePolicy {
-    /// Wait, for as long as padding is possible: spin a little, then yield, then sleep; in a task, be
-    /// pending. The default.
+    /// Wait for as long as padding is possible: spin a little, then yield, then sleep. Tasks are pending meanwhile. The
+    /// default.
     #[default]
     Wait,
-    /// Wait so long at most, then [`TakeError::DeadlineExceeded`], or
-    /// [`TakeError::BorrowLimit`] if that is what was waited for.
+    /// Wait for at most this long, then fail with [`TakeError::DeadlineExceeded`], or with [`TakeError::BorrowLimit`]
+    /// if that is the reason.
     WaitFor(Duration),
     /// Return the error at once, as Baidu's UidGenerator does.
     Reject,
@@ -30,35 +28,35 @@ pub enum TakePolicy {
     Handler(TakeHandler),
 }
 
-/// A take that found nothing, as a handler gets it.
+/// A take that found nothing, as passed to a handler.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RejectedTake {
-    /// How often this take has been tried, from 1.
+    /// How often this take was tried, from 1.
     pub attempts: u32,
-    /// How long it has been since the first try failed.
+    /// The time since the first try failed.
     pub waited: Duration,
     /// Why the last try failed: [`TakeError::Empty`] or [`TakeError::BorrowLimit`].
     pub error: TakeError,
 }
 
-/// What a handler decides about a take that found nothing.
+/// A handler's decision about a take that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TakeDecision {
-    /// Try again: at once, but for giving other threads a chance to run.
+    /// Try again at once, after yielding to other threads.
     Retry,
     /// Return the error.
     GiveUp,
 }
 
-/// A user's function that decides what a take does when nothing is ready.
+/// A function of yours that decides what a take does if nothing is ready.
 #[derive(Clone)]
 pub struct TakeHandler(Arc<Handler<dyn Fn(RejectedTake) -> TakeDecision + Send + Sync>>);
 
 impl TakePolicy {
-    /// Asks `handler` each time a take finds nothing. It runs in the taker's thread. A handler
-    /// that panics gives up, and the panic goes no further.
+    /// Asks `handler` each time a take finds nothing, in the taker's thread. A handler that panics gives up; the panic
+    /// is caught.
     ///
     /// ```
     /// use uidring::policy::{TakeDecision, TakePolicy};
@@ -73,7 +71,7 @@ impl TakePolicy {
         Self::Handler(TakeHandler(Handler::new(handler)))
     }
 
-    /// For a take that has found nothing.
+    /// Starts the policy for a take that has found nothing.
     pub(crate) fn rejections(&self) -> Rejections<'_> {
         let deadline = Deadline::after(match self {
             Self::WaitFor(timeout) => Some(*timeout),
@@ -86,27 +84,26 @@ impl TakePolicy {
 /// What to do before the next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Give others a chance to run.
     Yield,
-    /// Sleep until something may be ready, or for this time.
+    /// Sleep until something may be ready, or this time is over.
     Sleep(Option<Duration>),
-    /// Sleep for this time, whatever is ready meanwhile.
+    /// Sleep for this time, whatever becomes ready.
     Nap(Duration),
 }
 
-/// A take that finds nothing, and what its policy says.
+/// A take that finds nothing, under its policy.
 #[derive(Debug)]
 pub(crate) struct Rejections<'a> {
     policy: &'a TakePolicy,
     attempts: u32,
     since: Option<Stopwatch>,
     deadline: Deadline,
-    /// Until then the take waits for a clock that is a little behind, if it does.
+    /// Until then, the take waits for a clock that is a little behind.
     pub(crate) clock_deadline: Option<Deadline>,
 }
 
 impl Rejections<'_> {
-    /// Called with the error of each try; returns an error where the take is over.
+    /// Called with the error of each try. Returns an error if the take is over.
     pub(crate) fn next(&mut self, error: TakeError) -> Result<Pause, TakeError> {
         match self.policy {
             _ if !error.may_pass() => Err(error),
@@ -138,12 +135,12 @@ impl TakeHandler {
     }
 }
 
-/// What a put does when the ring is full.
+/// What a put does if the ring is full.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum PutPolicy {
-    /// Give the run back to the caller, who may put it again later. The default, as in Baidu's
-    /// UidGenerator, which, however, loses the uid.
+    /// Give the run back to the caller, who may put it again later. The default, as in Baidu's UidGenerator, which
+    /// loses the uid, however.
     #[default]
     Discard,
     /// Wait until takers have made room.
@@ -152,17 +149,17 @@ pub enum PutPolicy {
     Handler(PutHandler),
 }
 
-/// A put that found the ring full, as a handler gets it.
+/// A put that found the ring full, as passed to a handler.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RejectedPut {
-    /// How often this put has been tried, from 1.
+    /// How often this put was tried, from 1.
     pub attempts: u32,
-    /// How long it has been since the first try failed.
+    /// The time since the first try failed.
     pub waited: Duration,
 }
 
-/// What a handler decides about a put that found the ring full.
+/// A handler's decision about a put that found the ring full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PutDecision {
@@ -172,20 +169,19 @@ pub enum PutDecision {
     Discard,
 }
 
-/// A user's function that decides what a put does when the ring is full.
+/// A function of yours that decides what a put does if the ring is full.
 #[derive(Clone)]
 pub struct PutHandler(Arc<Handler<dyn Fn(RejectedPut) -> PutDecision + Send + Sync>>);
 
 impl PutPolicy {
-    /// Asks `handler` each time a put finds the ring full. It runs in the producer's thread. A
-    /// handler that panics discards, and the panic goes no further: padding goes on.
+    /// Asks `handler` each time a put finds the ring full, in the producer's thread. A handler that panics discards;
+    /// the panic is caught, and padding continues.
     pub fn handler(handler: impl Fn(RejectedPut) -> PutDecision + Send + Sync + 'static) -> Self {
         Self::Handler(PutHandler(Handler::new(handler)))
     }
 
-    /// Goes on after the ring was found full, until `has_room` says true: that is tried once after
-    /// each `park`, which sleeps until there is room or its timeout is over. Returns whether
-    /// there is room.
+    /// Continues after the ring was found full, until `has_room` returns true. That is tried after each `park`, which
+    /// sleeps until there is room or its timeout is over. Returns whether there is room.
     pub(crate) fn after_full(
         &self,
         mut has_room: impl FnMut() -> bool,
@@ -210,21 +206,20 @@ impl PutPolicy {
         }
     }
 
-    /// For a padder, which has found its ring full, as it does at the end of each padding: when to
-    /// try again, if a handler wants that.
+    /// For a padder that has filled its ring, as at the end of each padding: returns when to try again, if a handler
+    /// wants that.
     pub(crate) fn retry_when_full(&self) -> Option<Duration> {
         match self {
             Self::Handler(handler) => match handler.decide(1, Duration::ZERO) {
                 PutDecision::Retry => Some(RETRY_AFTER),
                 PutDecision::Discard => None,
             },
-            // A ring whose puts wait wakes its padder with every run that is taken.
+            // With `Wait`, every run that is taken wakes the padder.
             Self::Discard | Self::Wait => None,
         }
     }
 }
 
-/// The nap of a put that tries again.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 impl PutHandler {
@@ -234,7 +229,6 @@ impl PutHandler {
     }
 }
 
-/// A user's function.
 struct Handler<F: ?Sized> {
     throttle: SharedLogThrottle,
     decide: F,
@@ -247,8 +241,8 @@ impl<F> Handler<F> {
 }
 
 impl<F: ?Sized> Handler<F> {
-    /// The handler's decision, or `fallback` where it panics: a user's mistake must not end the
-    /// padder, nor poison a taker.
+    /// Returns the handler's decision, or `fallback` if it panics: a mistake in user code must neither end the padder
+    /// nor poison a taker.
     fn ask<D>(&self, kind: &'static str, fallback: D, ask: impl FnOnce(&F) -> D) -> D {
         contained(|| ask(&self.decide)).unwrap_or_else(|| {
             if self.throttle.is_due() {

@@ -1,47 +1,41 @@
-//! Segments: numbers out of ranges that a table reserves, many tags in one generator.
+//! Segments: ids from ranges that a table reserves, for many tags in one generator.
 //!
 //! # A take
 //!
-//! The takers of a tag share a *view* of its current segment and two *cursors*, one for each of two
-//! *lanes*. A cursor counts *tickets*. Each take adds 1 to it, and nothing sets it back, so that a lane
-//! gives each ticket once. A segment is a stretch of one lane's tickets, `first..stop`, and the number
-//! that is added to a ticket to make its id. The segments of a tag use the lanes alternately.
+//! The takers of a tag share a *view* of its current segment, and two *cursors*, one per *lane*. A cursor counts
+//! *tickets*. Each take adds 1 to it, and it never goes back, so a lane gives each ticket once. A segment is a range of
+//! one lane's tickets, `first..stop`, and the number that turns a ticket into an id by addition. The segments of a tag
+//! use the lanes alternately.
 //!
-//! 1. Look: read the view's three words, `open`, `shift` and `stop`, and `open` once more. If it has not
-//!    changed, all of them belong to one segment. `open` names the lane, and the *mark*: the ticket up to
-//!    which a take needs nothing else.
+//! 1. Look: read the view's words `open`, `shift` and `stop`, and then `open` again. If it has not changed, they all
+//!    belong to one segment. `open` holds the lane and the *mark*: a take below this ticket needs nothing else.
 //! 2. Draw: `cursor.fetch_add(1)`. A ticket below the mark is an id.
-//! 3. A ticket from the mark on is settled under the chain's lock. The first one from the mark on widens
-//!    the view to the end of the segment, and has the next segment loaded. The first one from the end on
-//!    shuts the view (`open = 0`, so that nobody draws), and opens it for the next segment, on the other
-//!    lane.
+//! 3. Tickets from the mark on are settled under the chain's lock. The first such ticket widens the view to the end of
+//!    the segment, and has the next segment loaded. The first one from the end on shuts the view (`open = 0`, so that
+//!    nobody draws), and opens it for the next segment, on the other lane.
 //!
 //! # Why no ticket becomes two ids, and no two tickets become one
 //!
-//! - A ticket belongs to one segment of its lane. A segment begins where the lane's cursor stands when,
-//!   under the lock, the segment becomes the current one. The segment before it on that lane has ended by
-//!   then: its cursor had passed its `stop`, or was moved there when the segment was discarded.
-//! - A taker that sees a segment open (Acquire) sees the cursor at its `first` or above, because the
-//!   opener read it so before its Release. So it draws a ticket from `first` on. Below the mark the ticket
-//!   is the segment's. So a ticket gets its id from the one segment that it belongs to.
-//! - Between `first` and `stop` ids are consecutive, and each segment's range is above the ranges before
-//!   it: any other range is refused. So two tickets have two ids, and the later one, on the same lane or
-//!   the other, has the greater id.
-//! - The view is read whole. Its writer shuts it, passes a Release fence, and writes `shift` and `stop`
-//!   before it opens it again. A taker that reads a new value of one of these (Acquire) finds `open`
-//!   changed at the second look. It cannot have the same value again, because the marks of a lane only
-//!   grow.
-//! - Tickets drawn at `stop` or above are no ids: they are below the `first` of the lane's next segment.
-//!   There are as many of them as takes that ran into the end, and additions do not wrap a cursor of 64
-//!   bits.
-//! - A taker may stop between look and draw while the others use up its segment. It then draws such a
-//!   ticket, because its lane is not in use for the time of a whole segment. If the others have used up
-//!   that one, too, its ticket is one of a later segment of its lane, and nobody else's. It gets the id
-//!   under the lock, where the last eight segments are remembered. Only a taker that stops a second
-//!   time, before it gets there, for that many segments, finds its own forgotten. The id, if it was one,
-//!   is given to nobody, and counted ([`SegmentStats::lapped`]).
+//! - A ticket belongs to one segment of its lane. When a segment becomes current, under the lock, it begins at the
+//!   lane's cursor. The lane's previous segment has ended by then: the cursor has passed its `stop`, or was moved there
+//!   when the segment was discarded.
+//! - A taker that sees a segment open (Acquire) sees the cursor at its `first` or above, because the opener read it
+//!   there before its Release. So it draws a ticket from `first` on, which below the mark is the segment's. So each
+//!   ticket gets its id from the one segment that it belongs to.
+//! - Ids are consecutive between `first` and `stop`, and each segment's range is above all earlier ranges; any other
+//!   range is refused. So two tickets have two ids, and the later one has the greater id, on either lane.
+//! - The view is read whole. Its writer shuts it, passes a Release fence, and writes `shift` and `stop` before it opens
+//!   it again. A taker that reads a new value of these (Acquire) finds `open` changed at the second look. `open` never
+//!   returns to an old value, because the marks of a lane only grow.
+//! - Tickets drawn at `stop` or above are no ids: they are below the `first` of the lane's next segment. There are as
+//!   many as takes that ran into the end; additions do not wrap a 64-bit cursor.
+//! - A taker may stop between look and draw while others use up its segment. It then draws such a ticket, because its
+//!   lane is idle for a whole segment. If that segment is used up, too, the ticket belongs to a later segment of its
+//!   lane, and to nobody else. It gets the id under the lock, where the last eight segments are remembered. If the
+//!   taker stops again before that, for that many segments, its own is forgotten. Then the id, if it was one, is lost
+//!   and counted ([`SegmentStats::lapped`]).
 //!
-//! `fill` claims many tickets with one compare-and-swap that does not go beyond the mark.
+//! `fill` claims many tickets with one compare-and-swap that stops at the mark.
 //!
 //! # Orderings, each with its partner
 //!
@@ -54,27 +48,26 @@
 //! | `asked` of a tag | AcqRel, all of them swaps | each other: either the loader sees what a taker changed in the chain, or the taker finds `asked` unset |
 //! | eventcounts | SeqCst fences on both sides | see `sync::EventCount` |
 //!
-//! Everything else is under the lock of the chain or of the row.
+//! Everything else is under the lock of the chain or the row.
 //!
 //! # Loads
 //!
-//! One thread loads for all tags. A taker that passes the mark, or finds nothing, puts its tag into the
-//! load queue, unless it is there already, and wakes the thread if it sleeps. No other take makes a
-//! system call or takes a lock. The thread has a tag once at a time, so that at most one load of it is
-//! under way. A load that fails is tried again after a pause that doubles. Meanwhile takers wait, or get
-//! the error with its cause, as their policy says.
+//! One thread loads for all tags. A taker that passes the mark, or finds nothing, adds its tag to the load queue if it
+//! is not there yet, and wakes the thread if it sleeps. No other take makes a system call or locks anything. A tag is
+//! in the queue or with the thread once, so it has at most one load at a time. A failed load is retried after a pause
+//! that doubles. Meanwhile takers wait, or get the error with its cause, as their policy says.
 //!
 //! # Forks
 //!
-//! The view has memory that forks wipe (`sync::ForkToken`), which each look reads: a child does not draw, and
-//! gets [`SegmentError::Forked`]. The clock is read with no lock held, after a segment has ended. If it
-//! forks, the child does not get the id that was drawn before. The locks check for a fork themselves.
+//! Each look checks a fork token (`sync::ForkToken`), so a child does not draw, and gets [`SegmentError::Forked`].
+//! After a segment has ended, the clock is read with no lock held. If it forks, the child does not get the id drawn
+//! before. The locks check for forks themselves.
 //!
 //! # Memory
 //!
-//! A tag takes 1.2 KiB, and 1.5 KiB once it has used up a few segments, whatever their length: measured
-//! with 10,000 tags, the allocator's overhead and the names included. The view and the cursors are 256
-//! bytes of that, the eight segments that are remembered up to 256.
+//! A tag uses 1.2 KiB, or 1.5 KiB after a few segments, whatever their length. This was measured with 10,000 tags, and
+//! includes names and the allocator's overhead. View and cursors are 256 bytes of it, the eight remembered segments up
+//! to 256.
 
 mod builder;
 mod chain;
@@ -100,6 +93,6 @@ pub use self::store::{
     LoadError, Loaded, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber,
 };
 
-// For tests and models, outside semantic versioning.
+// For tests and models. Exempt from semantic versioning.
 #[doc(hidden)]
 pub use self::chain::{ChainStats, PushError, SegmentChain};

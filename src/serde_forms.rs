@@ -1,9 +1,9 @@
-//! How uids, layouts and stats are written and read with serde (feature `serde`).
+//! How uids, layouts and stats are serialized (feature `serde`).
 //!
-//! A [`Uid`] is a number. JavaScript's numbers hold whole numbers up to 2^53 exactly, and `JSON.parse` rounds
-//! greater ones without an error: 9007199254740993 becomes 9007199254740992, another uid. Uids of most
-//! layouts are greater. For a reader in JavaScript, send texts by a module below, or use
-//! [`Layout::JAVASCRIPT_SAFE`](crate::Layout::JAVASCRIPT_SAFE), whose uids have 53 bits.
+//! A [`Uid`] is a number. JavaScript's numbers are exact up to 2^53, and `JSON.parse` silently rounds greater ones:
+//! 9007199254740993 becomes 9007199254740992, another uid. Uids of most layouts are greater. For readers in JavaScript,
+//! send texts by a module below, or use [`Layout::JAVASCRIPT_SAFE`](crate::Layout::JAVASCRIPT_SAFE), whose uids have 53
+//! bits.
 //!
 //! | attribute of a field | JSON | reads |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | `#[serde(with = "uidring::serde_forms::base62")]` | `"00EJdhLXEuF"` | base62 |
 //! | `#[serde(with = "uidring::serde_forms::base32")]` | `"002RV0EEG47ZZ"` | Crockford's base32 |
 //!
-//! Each module has a module `option` for a field of type `Option<Uid>`. Binary formats have the same numbers
-//! or texts; there, each form reads only what it writes.
+//! Each module has a module `option` for fields of type `Option<Uid>`. Binary formats have the same numbers or texts,
+//! and each form reads only what it writes.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -37,10 +37,9 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! [`Layout`](crate::Layout), [`Bits`](crate::Bits), [`Tick`](crate::Tick) and
-//! [`Timestamp`](crate::Timestamp) are their texts. [`Decoded`](crate::Decoded),
-//! [`Fields`](crate::Fields) and the stats have their fields by name; a duration is a whole number of
-//! milliseconds, and its name ends in `_millis`.
+//! [`Layout`](crate::Layout), [`Bits`](crate::Bits), [`Tick`](crate::Tick) and [`Timestamp`](crate::Timestamp) are
+//! texts. [`Decoded`](crate::Decoded), [`Fields`](crate::Fields) and the stats have named fields. A duration is in
+//! whole milliseconds, and its name ends in `_millis`.
 
 pub(crate) mod millis;
 
@@ -51,7 +50,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::uid::Uid;
 
-/// A module for fields: how a uid is displayed, and how it is read.
+/// A module for `serde(with)`: how a uid is displayed and read.
 macro_rules! text_form {
     ($(#[$doc:meta])* $name:ident, $display:expr, $read:expr) => {
         $(#[$doc])*
@@ -85,16 +84,16 @@ macro_rules! text_form {
             ///
             /// # Errors
             ///
-            /// The deserializer's own, and on what is no uid in this form.
+            /// The deserializer's own, and if the input is no uid in this form.
             pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uid, D::Error> {
                 Text::deserialize(deserializer).map(|text| text.0)
             }
 
-            /// The same for a field of type `Option<Uid>`.
+            /// The same for `Option<Uid>`.
             pub mod option {
                 use super::{Deserialize, Deserializer, Serialize, Serializer, Text, Uid};
 
-                /// Writes the text of a uid, or that there is none.
+                /// Writes the text of a uid, or none.
                 ///
                 /// # Errors
                 ///
@@ -106,11 +105,11 @@ macro_rules! text_form {
                     uid.map(Text).serialize(serializer)
                 }
 
-                /// Reads a uid, or that there is none.
+                /// Reads a uid, or none.
                 ///
                 /// # Errors
                 ///
-                /// The deserializer's own, and on what is no uid in this form.
+                /// The deserializer's own, and if the input is no uid in this form.
                 pub fn deserialize<'de, D: Deserializer<'de>>(
                     deserializer: D,
                 ) -> Result<Option<Uid>, D::Error> {
@@ -122,8 +121,8 @@ macro_rules! text_form {
 }
 
 text_form!(
-    /// A uid as decimal text, which JavaScript does not round. In formats for people, such as JSON, it reads
-    /// numbers, too.
+    /// A uid as decimal text, which JavaScript does not round. In human-readable formats such as JSON, it also reads
+    /// numbers.
     string,
     std::convert::identity,
     super::number_or_text
@@ -155,7 +154,6 @@ fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uid, D::
     }
 }
 
-/// Reads a text with a function.
 pub(crate) fn from_text<'de, D: Deserializer<'de>, T, E: Display>(
     deserializer: D,
     expecting: &'static str,
@@ -181,7 +179,7 @@ impl<T, E: Display> Visitor<'_> for TextVisitor<T, E> {
     }
 }
 
-/// Writes a type as it displays itself, and reads it as it parses.
+/// Serializes a type as its `Display` text, and parses it back.
 macro_rules! as_text {
     ($type:ty, $expecting:literal) => {
         impl serde::Serialize for $type {

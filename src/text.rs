@@ -1,26 +1,26 @@
-//! Text of any origin, for people to read.
+//! Makes text of any origin safe to show to people.
 
-/// Returns a text in which nothing is invisible: no two texts look alike because of marks of direction, control
-/// characters, or spaces other than the usual one, nor because one spells out what is escaped in the other.
+/// Returns a text in which nothing is invisible. No two results look alike because of direction marks, control
+/// characters or unusual spaces, nor because one spells out what is escaped in the other.
 pub fn visible(text: &str) -> String {
     on_one_line(&text.replace('\\', r"\\"))
 }
 
-/// Returns a text with the characters escaped that cannot be seen, so that it neither ends its line nor steers a
-/// terminal. Parts of it that are [`visible`] stay as they are.
+/// Escapes invisible characters, so that the text neither ends its line nor controls a terminal. What is already
+/// [`visible`] stays as it is.
 pub fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
             ' '..='~' => line.push(letter),
-            // Behind another letter: alone, what combines with the letter before it would be escaped, too.
+            // Escape it after another letter: alone, a combining character would be escaped, too.
             _ => line.extend(String::from_iter(['_', letter]).escape_debug().skip(1)),
         }
     }
     line
 }
 
-/// Returns whether there may be a URL in a text, and so a password: `SCHEME://…`, or `SCHEME:…@…`.
+/// Returns whether a text may contain a URL, and so a password: `SCHEME://…`, or `SCHEME:…@…`.
 pub fn may_have_url(text: &str) -> bool {
     let is_url = |word: &str| {
         word.split_once(':').is_some_and(|(scheme, rest)| {

@@ -1,4 +1,4 @@
-//! Points in time, as texts and errors show them.
+//! Points in time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,11 +10,11 @@ use jiff::fmt::temporal::Pieces;
 
 use crate::chain::{Chain, error_traits};
 
-/// A point in time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
+/// A point in time: milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
 ///
-/// It prints as RFC 3339 in UTC, with as many digits of a second as it needs, or with those of a precision, as in
-/// `{:.3}`. It reads RFC 3339 with `Z` or an explicit offset; a date, or a date and time without an offset, is taken as
-/// UTC, whatever the local time zone is.
+/// It prints as RFC 3339 in UTC, with as many digits of a second as needed, or with a precision such as `{:.3}`. It
+/// parses RFC 3339 with `Z` or an offset. A date, or a date and time without offset, is UTC, whatever the local time
+/// zone.
 ///
 /// ```
 /// use uidring::Timestamp;
@@ -25,9 +25,9 @@ use crate::chain::{Chain, error_traits};
 /// # Ok::<(), uidring::ParseTimeError>(())
 /// ```
 ///
-/// It converts from and to [`SystemTime`] and, with the feature `jiff-0_2`, jiff's `Timestamp`. What is finer
-/// than a millisecond is cut off; what the other type cannot hold is an error. The year of a time before the year 0 or
-/// after 9999, in UTC, is printed and parsed with a sign and six digits or more, as in `+010000-01-01T00:00:00Z`.
+/// It converts from and to [`SystemTime`] and, with the feature `jiff-0_2`, jiff's `Timestamp`. Fractions of a
+/// millisecond are cut off. A time that does not fit in the other type is an error. A year before 0 or after 9999, in
+/// UTC, prints and parses with a sign and at least six digits, as in `+010000-01-01T00:00:00Z`.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -40,40 +40,39 @@ use crate::chain::{Chain, error_traits};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z, between which RFC 3339 can write years.
+/// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z, the limits of RFC 3339.
 const FIRST_MILLI: i64 = -62_167_219_200_000;
 const LAST_MILLI: i64 = 253_402_300_799_999;
 
 const UNIX_CIVIL: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// The Gregorian calendar repeats itself after 400 years, of which 97 are leap years.
+/// The Gregorian calendar repeats after 400 years, of which 97 are leap years.
 const CYCLE_MILLIS: i64 = (400 * 365 + 97) * 86_400_000;
 
 impl Timestamp {
-    /// A time by its milliseconds since 1970-01-01T00:00:00Z, negative before that.
+    /// Creates a time from milliseconds since 1970-01-01T00:00:00Z, negative before that.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z, negative before that.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z, negative before that.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Later by `duration`, cut to whole milliseconds; stays at the far end of the range rather
-    /// than wrap.
+    /// Adds `duration`, cut to whole milliseconds. Stays at the end of the range rather than wrap.
     pub fn saturating_add(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(millis))
     }
 
-    /// The time from `earlier` to `self`; zero where `earlier` is the later one.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     pub fn saturating_since(self, earlier: Self) -> Duration {
         let millis = i128::from(self.0) - i128::from(earlier.0);
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// The date in UTC, as `2026-01-31`.
+    /// Returns the date in UTC, as `2026-01-31`.
     pub fn date(self) -> impl fmt::Display {
         let text = self.to_string();
         let end = text.find('T').unwrap_or(text.len());
@@ -81,13 +80,13 @@ impl Timestamp {
     }
 }
 
-/// Down to the millisecond that has begun; cut at both ends of the range.
+/// Rounds down to the millisecond, and saturates at both ends of the range.
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         let millis = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
         match time.duration_since(UNIX_EPOCH) {
             Ok(after) => Self(millis(after)),
-            // Down to the millisecond that has begun, as after 1970.
+            // Also down before 1970.
             Err(before) => Self(-millis(before.duration() + Duration::from_nanos(999_999))),
         }
     }
@@ -107,12 +106,12 @@ impl TryFrom<Timestamp> for SystemTime {
     }
 }
 
-/// Down to the millisecond that has begun.
+/// Rounds down to the millisecond.
 #[cfg(feature = "jiff-0_2")]
 impl From<jiff::Timestamp> for Timestamp {
     fn from(time: jiff::Timestamp) -> Self {
         let nanos = time.as_nanosecond().div_euclid(1_000_000);
-        // Its years are of four digits.
+        // Its years have four digits.
         Self(i64::try_from(nanos).unwrap_or_default())
     }
 }
@@ -127,7 +126,7 @@ impl TryFrom<Timestamp> for jiff::Timestamp {
     }
 }
 
-/// A time is outside the range of the type that it was to be converted to.
+/// A time is out of the range of the target type.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{time} is out of the range of {target}")]
 pub struct TimeRangeError {
@@ -139,8 +138,8 @@ error_traits!(TimeRangeError);
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The calendar library ends with the year 9999, a layout need not: such a time is shown
-        // by the day that is at the same point of a cycle that the library knows.
+        // The calendar library ends with the year 9999, but a layout may not. Print such a time by the same day of a
+        // cycle that the library knows.
         let cycles = match self.0 {
             FIRST_MILLI..=LAST_MILLI => 0,
             after if after > 0 => (after - LAST_MILLI - 1) / CYCLE_MILLIS + 1,
@@ -183,7 +182,7 @@ impl FromStr for Timestamp {
     }
 }
 
-/// A year with a sign is read as the one at the same point of a cycle that the calendar library knows.
+/// Reads a signed year as the year at the same point of a cycle that the calendar library knows.
 fn read(text: &str) -> Option<Timestamp> {
     let is_signed = text.starts_with(['+', '-']);
     let (year, rest) = match text.get(1..).filter(|_| is_signed) {
@@ -192,7 +191,7 @@ fn read(text: &str) -> Option<Timestamp> {
     };
     let is_year = year.len() >= 6 && year.bytes().all(|byte| byte.is_ascii_digit());
     let year = text[..=year.len()].parse::<i64>().ok().filter(|_| is_year)?;
-    // There is one year 0, which has no sign before it.
+    // Year 0 has no negative sign.
     if year == 0 && text.starts_with('-') {
         return None;
     }
@@ -204,14 +203,14 @@ fn read(text: &str) -> Option<Timestamp> {
 
 fn read_civil(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
-    // A zone's name would ask for a database of zones, and for a decision where it contradicts.
+    // A zone's name would need a time zone database, and a rule for contradictions.
     if pieces.time_zone_annotation().is_some() {
         return None;
     }
     let civil = DateTime::from_parts(pieces.date(), pieces.time().unwrap_or_default());
     let offset = pieces.to_numeric_offset().map_or(0, |offset| i64::from(offset.seconds()));
     let since_1970 = civil.duration_since(UNIX_CIVIL) - SignedDuration::from_secs(offset);
-    // Down to the millisecond that has begun, before 1970 too.
+    // Down to the millisecond, also before 1970.
     i64::try_from(since_1970.as_nanos().div_euclid(1_000_000)).ok().map(Timestamp)
 }
 
@@ -242,7 +241,7 @@ mod tests {
         for wrong in ["", "tomorrow", "2016-13-01", "2016-05-20[Asia/Shanghai]", "12"] {
             assert_eq!(utc(wrong), None, "{wrong}");
         }
-        // Signs, and times that are out of the range of milliseconds in 64 bits.
+        // Wrong signs, and times that do not fit in 64 bits of milliseconds.
         for wrong in [
             "+",
             "-",

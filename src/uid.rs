@@ -1,4 +1,4 @@
-//! The 63-bit positive id and its conversions.
+//! The 63-bit id and its conversions.
 
 #[cfg(feature = "diesel-2")]
 mod diesel_column;
@@ -11,9 +11,9 @@ mod text;
 pub use self::text::{ParseUidError, UidText};
 use crate::chain::{Chain, error_traits};
 
-/// A unique id: a whole number from 0 to 2^63 − 1, so that it is positive as an `i64` too.
+/// A unique id: a whole number from 0 to 2^63 − 1, and so positive as an `i64`.
 ///
-/// Its order is the order of the numbers, which is roughly the order of time. Text forms:
+/// Uids sort as numbers, which is roughly by time. Text forms:
 ///
 /// | form | method | reads back | length |
 /// |---|---|---|---|
@@ -22,7 +22,7 @@ use crate::chain::{Chain, error_traits};
 /// | base62 | [`base62`](Self::base62) | [`from_base62`](Self::from_base62) | 11 |
 /// | Crockford base32 | [`base32`](Self::base32) | [`from_base32`](Self::from_base32) | 13 |
 ///
-/// The texts of `hex`, `base62` and `base32` have a fixed length and sort, byte by byte, like the numbers.
+/// The texts of `hex`, `base62` and `base32` have a fixed length and sort byte by byte, like the numbers.
 ///
 /// ```
 /// use uidring::Uid;
@@ -35,14 +35,14 @@ use crate::chain::{Chain, error_traits};
 /// # Ok::<(), uidring::ParseUidError>(())
 /// ```
 ///
-/// The default is 0, so that buffers for [`fill`](crate::UidGenerator::fill) are easy to make.
+/// The default is 0, for buffers for [`fill`](crate::UidGenerator::fill).
 ///
 /// # As a column
 ///
-/// With the feature `sqlx-0_8`, `sqlx-0_9` or `diesel-2`, a uid is a value of that library wherever an `i64`
-/// is: it is bound and read as a signed `BIGINT`, with any driver, and as the key of a table. A negative
-/// number in a column is an error when it is read. With sqlx, an array is bound as a `Vec<i64>`, and MySQL's
-/// `BIGINT UNSIGNED` does not fit. `sqlx-0_9` needs Rust 1.94, as sqlx 0.9 does.
+/// With the feature `sqlx-0_8`, `sqlx-0_9` or `diesel-2`, you can use a uid in that library like an `i64`: it is bound
+/// and read as a signed `BIGINT`, with any driver, and can be a table's key. Reading a negative number from a column is
+/// an error. With sqlx, bind arrays as `Vec<i64>`; MySQL's `BIGINT UNSIGNED` does not fit. `sqlx-0_9` needs Rust 1.94,
+/// like sqlx 0.9.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
     feature = "diesel-2",
@@ -51,7 +51,7 @@ use crate::chain::{Chain, error_traits};
 )]
 #[repr(transparent)]
 pub struct Uid(
-    /// Never negative. Not a `u64`, since database drivers borrow a column's `i64` from it.
+    /// Never negative. Not a `u64`, because database drivers borrow a column's `i64` from it.
     i64,
 );
 
@@ -59,18 +59,17 @@ impl Uid {
     /// The greatest value, 2^63 − 1.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// A uid by its number; `None` above [`MAX`](Self::MAX).
+    /// Returns the uid with this number, or `None` above [`MAX`](Self::MAX).
     pub const fn new(number: u64) -> Option<Self> {
         if number <= Self::MAX.get() { Some(Self(number.cast_signed())) } else { None }
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0.cast_unsigned()
     }
 
-    /// For numbers that were put together from the checked fields of a layout, which never has
-    /// more than 63 bits.
+    /// For numbers composed from checked fields of a layout, which never has more than 63 bits.
     #[inline]
     pub(crate) const fn from_layout(number: u64) -> Self {
         debug_assert!(number <= Self::MAX.get());
@@ -78,7 +77,7 @@ impl Uid {
     }
 }
 
-/// The number does not fit 63 bits, or is negative.
+/// The number is negative, or does not fit in 63 bits.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a uid: uids are whole numbers from 0 to 9223372036854775807")]
 pub struct UidRangeError(i128);

@@ -1,12 +1,11 @@
-//! Generators are unwind-safe: a program may catch a panic and go on with them.
+//! Generators are unwind-safe: you can catch a panic and continue to use them.
 //!
-//! What panics amid a call is a caller's code: a clock, a handler, a source, a store, a waker. It leaves a generator as a
-//! thread that is stopped there would leave it to the others, which is whole at any time:
+//! A panic in a call comes from user code: a clock, a handler, a source, a store, a waker. It leaves a generator as a
+//! thread that stops there would leave it to the others, which is always a valid state:
 //!
-//! - A take changes atomic words, each by one instruction, or what a lock guards, and no caller's code runs under locks.
-//! - A `LocalGenerator` changes its run after the last call of such code. Its `Cell` is a mark that holds nothing.
-//! - A caller's code is shared between threads already, and so sees no state by a caught panic that it could not see
-//!   without one.
+//! - A take changes atomic words, each by one instruction, or what a lock guards. No user code runs under locks.
+//! - A `LocalGenerator` changes its run after its last call of user code. Its `Cell` is only a marker.
+//! - User code is shared between threads anyway, so a caught panic shows it no state that it could not see without.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

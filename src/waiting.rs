@@ -1,4 +1,4 @@
-//! How a take goes on that has found nothing: by the take policy, in a thread or as a task, for all generators.
+//! How a take continues after it found nothing: by the take policy, in a thread or a task, for all generators.
 
 use std::error::Error;
 use std::ptr;
@@ -11,31 +11,31 @@ use crate::future::{self, Filling};
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::sync::{EventCount, Forked, NoBlockScope};
 
-/// Where takers wait: a generator, or a tag of one.
+/// Where takers wait: a generator or a tag.
 pub(crate) trait Waiting {
     type Error: Error + From<Forked> + 'static;
 
     fn take_policy(&self) -> &TakePolicy;
 
-    /// Returns what to do before the next try, or the error with which the take ends.
+    /// Returns what to do before the next try, or the take's final error.
     fn pause(
         &self,
         rejections: &mut Rejections<'_>,
         error: Self::Error,
     ) -> Result<Pause, Self::Error>;
 
-    /// Sleeps until something may be ready, or for `timeout` at most.
+    /// Sleeps until something may be ready, for at most `timeout`.
     fn park(&self, timeout: Option<Duration>);
 
-    /// Sleeps for this time, whatever is ready meanwhile.
+    /// Sleeps for this time, whatever becomes ready.
     fn nap(&self, time: Duration) {
         self.park(Some(time));
     }
 
-    /// Where tasks wait. Another event takes its place where a generator goes on with a new ring.
+    /// Where tasks wait. It is another event once a generator continues with a new ring.
     fn event(&self) -> &EventCount;
 
-    /// Shortens the time until a task tries again, where nobody would wake it.
+    /// Shortens the time until a task tries again, if nobody would wake it.
     fn next_try(&self, left: Option<Duration>) -> Option<Duration> {
         left
     }
@@ -43,7 +43,7 @@ pub(crate) trait Waiting {
     /// Passes a wake-up on, after a take for which the taker may have been woken.
     fn wake_next(&self) {}
 
-    /// Returns whether this thread does what takers wait for, so that it would wait for itself.
+    /// Returns whether takers wait for this thread's work, so that it would wait for itself.
     fn would_wait_for_itself(&self) -> bool {
         NoBlockScope::is_here()
     }
@@ -54,8 +54,7 @@ pub(crate) trait Waiting {
     fn count(&self, waited: bool, error: Option<&Self::Error>);
 }
 
-/// Goes on after a first try that failed: tries again for as long as the policy allows. It spins a little, then
-/// yields, then sleeps.
+/// Continues after a failed first try, for as long as the policy allows. Spins a little, then yields, then sleeps.
 #[cold]
 pub(crate) fn follow_policy<W: Waiting + ?Sized, T>(
     place: &W,
@@ -93,7 +92,7 @@ pub(crate) fn follow_policy<W: Waiting + ?Sized, T>(
     counted(place, waited, done)
 }
 
-/// [`follow_policy`] for a task.
+/// Async [`follow_policy`].
 #[cold]
 pub(crate) async fn follow_policy_async<W: Waiting + ?Sized, T>(
     place: &W,
@@ -109,7 +108,7 @@ pub(crate) async fn follow_policy_async<W: Waiting + ?Sized, T>(
     let done = loop {
         let event = place.event();
         let next = |error| place.pause(&mut rejections, error);
-        // Once there is another event, an error inside is one to wait for there.
+        // If there is another event now, wait there: its error goes inside the result.
         let try_here = || match again() {
             Err(found) if !ptr::eq(event, place.event()) => Ok(Err(found)),
             done => done.map(Ok),
@@ -124,7 +123,7 @@ pub(crate) async fn follow_policy_async<W: Waiting + ?Sized, T>(
             Err(error) => break Err(error),
         }
     };
-    // It may have been woken while it was not asleep, too.
+    // It may have been woken without having slept.
     if done.is_ok() {
         place.wake_next();
     }
@@ -144,7 +143,7 @@ fn counted<W: Waiting + ?Sized, T>(
     done
 }
 
-/// Fills the whole of `out` by `try_fill`; whenever nothing is ready, the policy decides anew.
+/// Fills all of `out` by `try_fill`. Whenever nothing is ready, the policy applies anew.
 pub(crate) fn fill<W: Waiting + ?Sized, U>(
     place: &W,
     out: &mut [U],
@@ -158,14 +157,14 @@ pub(crate) fn fill<W: Waiting + ?Sized, U>(
             given => given,
         };
         filled += given.map_err(|error| {
-            // After a fork amid the call, what was filled in before it is the parent's.
+            // After a fork during the call, what was filled in before is the parent's.
             FillError { filled: if place.is_forked() { 0 } else { filled }, error }
         })?;
     }
     Ok(())
 }
 
-/// Appends `count` ids to `out`, for a task; see [`fill`].
+/// Async [`fill`] that appends `count` ids to `out`.
 pub(crate) async fn fill_async<W: Waiting + ?Sized, U: Copy + Default>(
     place: &W,
     out: &mut Vec<U>,

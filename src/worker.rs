@@ -1,4 +1,4 @@
-//! Worker ids: the sources that hand them out, fixed ones, and leases with the thread that renews them.
+//! Worker ids: their sources, fixed ones, and leases with the thread that renews them.
 
 mod backend;
 #[cfg(test)]

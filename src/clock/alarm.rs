@@ -1,7 +1,6 @@
-//! Wakes tasks at a time, on any runtime: by a thread of its own, which the first alarm starts.
+//! Wakes tasks at a time, on any runtime. The first alarm of a process starts a thread for this.
 //!
-//! A runtime's timer, or a library's with a thread of its own, would be missing in a forked child. Here a
-//! child that sets an alarm starts a thread again.
+//! A runtime's or library's timer would be missing in a forked child. Here the child's first alarm starts a new thread.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +15,11 @@ use crate::sync::{
     wake_all,
 };
 
-/// A time at which a task is to be woken, if any. Dropping it clears it.
+/// A time at which to wake a task, if any. Dropping it cancels that.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<(&'static Timer, Key)>);
 
-/// The times are apart by a number.
+/// The number tells equal times apart.
 type Key = (Instant, u64);
 
 /// The thread of a process, and what it has to do.
@@ -37,12 +36,12 @@ struct Tasks {
     next: u64,
 }
 
-/// The last one is this process's, unless that was forked since.
+/// The newest one is this process's, unless this process was forked since.
 static TIMERS: PushList<Timer> = PushList::new();
 
 impl Alarm {
-    /// Has the task woken after this time, instead of when it was to be woken before. If the operating
-    /// system starts no thread, it is woken at once.
+    /// Has the task woken after this time, instead of at the time set before. If no thread can be started, wakes it at
+    /// once.
     pub(crate) fn set(&mut self, after: Duration, waker: &Waker) {
         self.clear();
         // A time beyond what the clock can express never comes.
@@ -60,7 +59,7 @@ impl Alarm {
         let Ok(mut tasks) = timer.tasks.lock() else { return };
         let waker = tasks.wakers.remove(&key);
         drop(tasks);
-        // This is a caller's code.
+        // This runs user code.
         contained(|| drop(waker));
     }
 }
@@ -78,7 +77,7 @@ impl Timer {
             if let Some(timer) = newest.filter(|timer| !timer.fork_token.is_forked_child()) {
                 return Some(timer);
             }
-            // The thread first: an alarm of a timer without one would never come.
+            // Start the thread first: the alarms of a timer without one would never come.
             let (start, started) = mpsc::sync_channel::<&'static Self>(1);
             let run = move || {
                 if let Ok(timer) = started.recv() {
@@ -98,7 +97,7 @@ impl Timer {
         Self { tasks, changed: EventCount::new(fork_token), fork_token }
     }
 
-    /// `None` in a child that was forked where the waker was cloned.
+    /// Returns `None` in a child that was forked by cloning the waker.
     fn insert(&'static self, at: Instant, waker: Waker) -> Option<(&'static Self, Key)> {
         let Ok(mut tasks) = self.tasks.lock() else {
             mem::forget(waker);
@@ -115,8 +114,7 @@ impl Timer {
         Some((self, key))
     }
 
-    /// Wakes the tasks whose time has come. What takes ids in a waker does not wait there, since other
-    /// alarms would be late.
+    /// Wakes the tasks that are due. A waker that takes ids does not wait, because other alarms would be late.
     fn run(&self) {
         let _scope = NoBlockScope::begin();
         while let Ok(mut tasks) = self.tasks.lock() {

@@ -1,4 +1,4 @@
-//! The monotonic clock: deadlines, elapsed time, and how often a log line may be written.
+//! The monotonic clock: deadlines, elapsed time, and rate limits of log lines.
 
 use std::fmt::Debug;
 #[cfg(any(test, feature = "simulation"))]
@@ -11,17 +11,17 @@ use crate::sync::AtomicI64;
 use crate::sync::PushList;
 use crate::sync::{AtomicU64, Ordering, boot_time};
 
-/// A point of the monotonic clock at which waiting ends, or none, if it never ends.
+/// A point of the monotonic clock at which waiting ends, or none if it never does.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Returns a deadline this long from now. One beyond what the clock can express never comes.
+    /// Returns the deadline this long from now. One beyond what the clock can express never comes.
     pub fn after(timeout: Option<Duration>) -> Self {
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 
-    /// Returns the time that is left: `None` without an end, zero once it has passed.
+    /// Returns the time left: `None` without an end, zero once it has passed.
     pub fn remaining(self) -> Option<Duration> {
         self.0.map(|end| end.saturating_duration_since(Instant::now()))
     }
@@ -37,28 +37,28 @@ impl Deadline {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts it.
+    /// Starts a stopwatch.
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// A point of a monotonic clock: the time since its start.
+/// A point of a monotonic clock: the time since the clock's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// Returns the moment this much later; `None` beyond what can be expressed.
+    /// Returns the moment this much later, or `None` beyond what can be expressed.
     pub fn after(self, time: Duration) -> Option<Self> {
         self.0.checked_add(time).map(Self)
     }
 
-    /// Returns the nanoseconds since the clock's start, of which 64 bits hold 584 years.
+    /// Returns the nanoseconds since the clock's start. 64 bits hold 584 years.
     pub(crate) fn as_nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -69,15 +69,14 @@ impl Moment {
     }
 }
 
-/// A monotonic clock, which nobody sets: the operating system's, or one that tests advance.
+/// A monotonic clock: the operating system's, or one that tests advance.
 pub trait Monotonic: Debug + Send + Sync {
-    /// The present moment.
+    /// Returns the present moment.
     fn moment(&self) -> Moment;
 }
 
-/// The operating system's monotonic clock. It counts the time in which the machine is suspended, where
-/// the system has such a clock, because a lease runs out on its store's machine meanwhile. On Linux and
-/// macOS `Instant` does not count that time.
+/// The operating system's monotonic clock. Where possible, it counts the time for which the machine is suspended,
+/// because the lease goes on running out in its store. On Linux and macOS, `Instant` does not count that time.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemMonotonic;
 
@@ -89,7 +88,7 @@ impl Monotonic for SystemMonotonic {
 
 /// Returns the time since the first call in this process, or in the one that it was forked from.
 ///
-/// Without a lock, which another thread could hold at a fork: the child would wait for it.
+/// Without a lock: another thread could hold it at a fork, and the child would wait for it.
 #[cfg(not(uidring_loom))]
 fn since_first_look() -> Duration {
     static FIRST: PushList<Instant> = PushList::new();
@@ -151,14 +150,14 @@ impl LogThrottle {
 /// [`LogThrottle`] for several threads.
 #[derive(Debug, Default)]
 pub(crate) struct SharedLogThrottle {
-    /// When the line may be written next, in seconds of the monotonic clock.
+    /// When the next line may be written, in seconds of the monotonic clock.
     next: AtomicU64,
 }
 
 impl SharedLogThrottle {
     pub(crate) fn is_due(&self) -> bool {
         let now = SystemMonotonic.moment().0.as_secs();
-        // Relaxed: the value publishes nothing else. Of threads that race, one wins.
+        // Relaxed: the value publishes nothing else. Of racing threads, one wins.
         let next = self.next.load(Ordering::Relaxed);
         let relaxed = Ordering::Relaxed;
         now >= next && self.next.compare_exchange(next, now + 11, relaxed, relaxed).is_ok()

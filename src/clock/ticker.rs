@@ -1,4 +1,4 @@
-//! A clock that is one atomic load.
+//! A clock that reads one atomic word.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -9,16 +9,15 @@ use super::Clock;
 use crate::sync::{Ordering, WipeOnForkMemory};
 use crate::timestamp::Timestamp;
 
-/// The operating system's wall clock, read once a millisecond by a thread of its own. Reading it is
-/// one atomic load, where the operating system's takes 20 ns or more.
+/// The operating system's wall clock, as read by a background thread once per millisecond. A reading is one atomic
+/// load; the operating system's takes 20 ns or more.
 ///
-/// It is late by the time for which its thread has not run: less than a tenth of a millisecond on an
-/// idle machine, and as long as the system gives the thread no processor on a busy one. While it is
-/// late, a generator on the clock goes on in an earlier tick, or waits for the next one; nothing comes
-/// twice.
+/// It is late by the time for which its thread has not run: less than a tenth of a millisecond on an idle machine, or
+/// longer on a busy one, until the thread is scheduled. Meanwhile a clock-driven generator continues in an earlier
+/// tick, or waits for the next one. No uid repeats.
 ///
-/// The thread wakes at the beginning of each millisecond, and ends when the last clone of the clock is
-/// dropped. In a forked child, which has no such thread, the clock reads the operating system's.
+/// The thread wakes at the start of each millisecond, and ends when the last clone is dropped. A forked child has no
+/// such thread; there the clock reads the operating system's.
 ///
 /// ```
 /// use uidring::ClockedUidGenerator;
@@ -31,9 +30,9 @@ use crate::timestamp::Timestamp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TickerClock {
-    /// The word `next` is the time in milliseconds. One load shows it, or 0 in a forked child.
+    /// Its word `next` is the time in milliseconds, or 0 in a forked child.
     memory: WipeOnForkMemory,
-    /// Held by the clones alone: the thread ends when none is left.
+    /// Held only by the clones: the thread ends when none is left.
     in_use: Arc<()>,
 }
 
@@ -42,7 +41,7 @@ impl TickerClock {
     ///
     /// # Errors
     ///
-    /// When the operating system has no memory, or no thread.
+    /// If there is no memory or no thread.
     pub fn start() -> io::Result<Self> {
         let memory = WipeOnForkMemory::new(0).ok_or(io::ErrorKind::OutOfMemory)?;
         let clock = Self { memory: memory.clone(), in_use: Arc::default() };
@@ -57,7 +56,7 @@ impl TickerClock {
 impl Clock for TickerClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        // Relaxed: the time publishes no other data. 0 is what a forked child finds.
+        // Relaxed: the time publishes no other data. A forked child finds 0.
         match self.memory.hot().next.load(Ordering::Relaxed) {
             0 => SystemTime::now().into(),
             millis => Timestamp::from_millis(millis.cast_signed()),
@@ -65,7 +64,7 @@ impl Clock for TickerClock {
     }
 }
 
-/// Until the last clock is dropped. `left` is what is left of the present millisecond.
+/// Runs until the last clock is dropped. `left` is the rest of the present millisecond.
 fn go(memory: &WipeOnForkMemory, in_use: &Weak<()>, mut left: Duration) {
     loop {
         thread::sleep(left);
@@ -76,13 +75,13 @@ fn go(memory: &WipeOnForkMemory, in_use: &Weak<()>, mut left: Duration) {
     }
 }
 
-/// Notes the time. Returns what is left of its millisecond.
+/// Publishes the time. Returns the rest of its millisecond.
 fn look(memory: &WipeOnForkMemory) -> Duration {
     const MILLISECOND: u32 = 1_000_000;
     let now = SystemTime::now();
     let millis = Timestamp::from(now).as_millis();
     memory.hot().next.store(millis.cast_unsigned(), Ordering::Relaxed);
-    // Before 1970 it is not worth while to reckon backwards.
+    // Not exact before 1970, which is not worth the code.
     let nanos = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
     Duration::from_nanos(u64::from(MILLISECOND - nanos % MILLISECOND))
 }
@@ -96,7 +95,7 @@ mod tests {
     fn it_follows_the_systems_clock_until_it_is_dropped() {
         let clock = TickerClock::start().expect("a thread");
         let end = Deadline::after(Some(Duration::from_secs(20)));
-        // Not at once: both move on between the two readings.
+        // Not at once: both move on between the readings.
         while SystemClock.now().saturating_since(clock.now()) > Duration::from_millis(2) {
             assert_ne!(end.remaining(), Some(Duration::ZERO), "it stands still");
         }

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use crate::chain::{Chain, error_traits};
 
-/// Why a store of worker ids or segments did not do what it was asked for.
+/// Why a store of worker ids or segments failed.
 ///
-/// What it says is the store's own; [`kind`](Self::kind) and [`may_pass`](Self::may_pass) say what a
-/// caller can do about it, and [`downcast_ref`](Self::downcast_ref) gives the error of the store's
-/// crate. Clones share the cause.
+/// The text is the store's own. [`kind`](Self::kind) and [`may_pass`](Self::may_pass) say what you can do about it, and
+/// [`downcast_ref`](Self::downcast_ref) returns the error of the store's crate. Clones share the cause.
 ///
 /// ```
 /// use uidring::{StoreError, StoreErrorKind};
@@ -22,73 +21,73 @@ use crate::chain::{Chain, error_traits};
 #[derive(Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    /// In a box as well, which the last owner can take out by value.
+    /// Also boxed, so that the last owner can move it out.
     cause: Arc<Box<dyn StdError + Send + Sync>>,
 }
 
 error_traits!(StoreError);
 
-/// What kind of thing went wrong in a store.
+/// The kind of a store's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// What the store was set up with is wrong: an address, a path, a name, an option.
+    /// The store is set up wrongly: an address, a path, a name, an option.
     Invalid,
     /// The store cannot be reached, or the connection broke.
     Unreachable,
-    /// The store did not answer in time, or somebody else kept it busy or locked.
+    /// The store did not answer in time, or was kept busy or locked.
     TimedOut,
-    /// The account or process may not do it.
+    /// The account or process lacks the right.
     Denied,
-    /// What was asked for is not there, such as a table.
+    /// Something does not exist, such as a table.
     NotFound,
-    /// Others hold all there is to have, for a while.
+    /// Others currently hold everything there is.
     Held,
     /// The layout has no worker ids left, or the tag no numbers.
     Exhausted,
-    /// It is there already, or was used up by somebody else.
+    /// It exists already, or somebody else used it up.
     Conflict,
     /// A clock is wrong: this host's, or the store's.
     Clock,
-    /// The store has what must not be used: damage, another layout, an unknown version.
+    /// The store's content must not be used: damage, another layout, an unknown version.
     Corrupt,
     /// Anything else.
     Other,
 }
 
 impl StoreErrorKind {
-    /// Whether another attempt may succeed without anybody doing anything.
+    /// Returns whether another attempt may succeed without anybody's intervention.
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Unreachable | Self::TimedOut | Self::Held)
     }
 }
 
 impl StoreError {
-    /// An error of this kind. What it says is what `cause` says.
+    /// Creates an error of this kind, with the text of `cause`.
     pub fn new(kind: StoreErrorKind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { kind, cause: Arc::new(cause.into()) }
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether another attempt may succeed without anybody doing anything.
+    /// Returns whether another attempt may succeed without anybody's intervention.
     pub fn may_pass(&self) -> bool {
         self.kind.may_pass()
     }
 
-    /// The error of the store's crate, if it is of this type.
+    /// Returns the error of the store's crate, if it is of this type.
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         self.cause.downcast_ref()
     }
 
-    /// The error of the store's crate by value.
+    /// Returns the error of the store's crate by value.
     ///
     /// # Errors
     ///
-    /// Itself, if it is not of this type, or shares its cause with a clone.
+    /// Itself, if the error is of another type or shared with a clone.
     pub fn downcast<E: StdError + 'static>(self) -> Result<E, Self> {
         let Self { kind, cause } = self;
         let cause = Arc::try_unwrap(cause).map_err(|cause| Self { kind, cause })?;
@@ -105,7 +104,7 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// It stands for its cause, whose own source is next.
+/// Stands for its cause, so its source is the cause's source.
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.source()

@@ -8,22 +8,22 @@ use crate::sync::Forked;
 
 /// Why no uid was handed out.
 ///
-/// It is small and `Copy`, so that it costs a successful take nothing. `{:?}` prints its text, as of
-/// [every error](crate::Error).
+/// It is small and `Copy`, so that it costs a successful take nothing. `{:?}` prints its text, as for [every
+/// error](crate::Error).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeError {
-    /// Nothing is ready now: the padder, or the clock, has to catch up first. A later take may succeed.
+    /// Nothing is ready: the padder or the clock has to catch up. A later take may succeed.
     #[error("no uid is ready at this moment; try again, or use a waiting take policy")]
     Empty,
-    /// Nothing was ready within the deadline of the take policy.
+    /// Nothing was ready within the take policy's deadline.
     #[error(
         "no uid was ready within the take policy's deadline; allow more time, or give the layout more \
          sequence bits"
     )]
     DeadlineExceeded,
-    /// The next tick is further ahead of the clock than the generator may borrow. Once the clock
-    /// has caught up, uids flow again.
+    /// The next tick is further ahead of the clock than the generator may borrow. Takes succeed again once the clock
+    /// has caught up.
     #[error(
         "the next uid would be {lead} ahead of the clock, and the limit is {limit}; wait, raise the limit \
          (max_borrow, --max-borrow), or use a layout with more uids per second"
@@ -34,46 +34,45 @@ pub enum TakeError {
         /// How far it may be.
         limit: Millis,
     },
-    /// The layout's last uid has been issued, or the clock is past the layout's end. This is permanent, except in a
-    /// clock-driven generator whose last tick still has uids: if its clock is set back to a time of the layout that is
-    /// not behind the last uid issued, uids flow again.
+    /// The layout's last uid was issued, or the clock is past the layout's end. This is permanent, with one exception:
+    /// a clock-driven generator whose last tick still has uids continues if its clock is set back into the layout, but
+    /// not behind the last uid.
     #[error(
         "the layout's time is over; choose a later epoch or more time bits, or set the clock right if it is wrong"
     )]
     TimeExhausted,
-    /// The clock stands behind the last uid issued. Nothing was changed; once the clock has caught
-    /// up, uids flow again.
+    /// The clock is behind the last uid. Nothing was changed. Takes succeed again once the clock has caught up.
     #[error(
         "the clock moved backwards: it is {:?} behind the last uid issued; set it right or wait",
         Duration::from_millis(*by_millis)
     )]
     ClockBackwards {
-        /// By how many milliseconds, in whole ticks of the layout.
+        /// How far, in whole ticks of the layout.
         by_millis: u64,
     },
-    /// The clock stands before the layout's epoch.
+    /// The clock is before the layout's epoch.
     #[error("the clock stands before the layout's epoch; set it right")]
     ClockBeforeEpoch,
-    /// The worker id is not this generator's any more: somebody else holds it, or may, or the store has
-    /// not confirmed the lease in time. This is permanent.
+    /// The worker id is no longer this generator's: somebody else holds it, or may, or the store has not renewed the
+    /// lease in time. This is permanent.
     #[error("the lease of the worker id is lost; build a generator with a new one")]
     LeaseLost,
-    /// This process is a forked child of the one that built the generator, whose uids would come
-    /// twice. This is permanent; the parent is not affected.
+    /// This process is a forked child of the one that built the generator, so its uids would repeat. This is permanent.
+    /// The parent is not affected.
     #[error(
         "this process was forked from the generator's; build one after the fork, with a worker id of \
          its own"
     )]
     Forked,
-    /// The generator, or the producer of its ring, is gone.
+    /// The generator was closed, or the producer of its ring is gone.
     #[error("the generator is closed")]
     Closed,
 }
 
 error_traits!(TakeError);
 
-/// A duration of whole milliseconds in seven bytes, so that a [`TakeError`] with two of them fits two
-/// registers. Longer ones than 2,283,000 years become that.
+/// A duration in whole milliseconds in seven bytes, so that a [`TakeError`] with two of them fits in two registers. The
+/// longest is 2,283,000 years; longer ones are cut to that.
 ///
 /// ```
 /// use std::time::Duration;
@@ -112,12 +111,11 @@ impl fmt::Debug for Millis {
     }
 }
 
-/// The rare half of a take, which is called and not inlined.
+/// Keeps the slow path of a take out of line.
 ///
-/// A `Result` is passed through memory: so would be the uid of the common half, which the caller gets in
-/// the same place. There is one more store and one more load after the atomic addition then, and the
-/// next addition waits for them: a quarter of an addition on an Intel processor. An `Option` of a number
-/// is passed in registers.
+/// A `Result` returns through memory. If both paths shared that slot, the fast path would have a store and a load more,
+/// for which the next atomic addition waits: a quarter of an addition on an Intel processor. An `Option` of a number
+/// returns in registers.
 #[inline(always)]
 pub(crate) fn rarely<T>(take: impl FnOnce() -> Result<T, TakeError>) -> Result<T, TakeError> {
     let mut error = TakeError::Empty;
@@ -131,8 +129,8 @@ fn apart<T>(take: impl FnOnce() -> Result<T, TakeError>, error: &mut TakeError) 
 }
 
 impl TakeError {
-    /// Returns whether a later take may succeed without anybody doing anything. A take policy decides what
-    /// to do until then.
+    /// Returns whether a later take may succeed without anybody's intervention. If so, the take policy decides what to
+    /// do until then.
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Empty | Self::BorrowLimit { .. })
     }
@@ -146,13 +144,12 @@ impl From<Forked> for TakeError {
 
 /// Why [`fill`](crate::UidGenerator::fill) stopped early.
 ///
-/// The first [`filled`](Self::filled) ids of the slice are good and must not be thrown away
-/// unless the caller means to: they will not come again.
+/// The first [`filled`](Self::filled) ids of the slice are good, and will not be handed out again.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("only {filled} ids were filled in")]
 #[non_exhaustive]
 pub struct FillError<E: std::error::Error + 'static = TakeError> {
-    /// How many ids stand at the beginning of the slice.
+    /// How many ids are at the front of the slice.
     pub filled: usize,
     /// Why there are no more.
     #[source]
@@ -173,7 +170,7 @@ impl<E: std::error::Error + 'static> fmt::Debug for FillError<E> {
 }
 
 impl FillError {
-    /// After a fork amid the call, what was filled in before it is the parent's.
+    /// After a fork during the call, what was filled in before is the parent's.
     pub(crate) fn new(filled: usize, error: TakeError) -> Self {
         Self { filled: if error == TakeError::Forked { 0 } else { filled }, error }
     }

@@ -1,4 +1,4 @@
-//! An executor for the models of tasks, every interleaving of which a model checker tries.
+//! An executor for the loom models of tasks.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::{Condvar, Mutex};
 
-/// Puts its thread to sleep until a task is woken.
+/// Blocks its thread until a task is woken.
 #[derive(Default)]
 struct Parker {
     is_woken: Mutex<bool>,

@@ -1,4 +1,4 @@
-//! The generator on the ring: a take is one atomic addition.
+//! The cached generator: a take is one atomic addition.
 
 mod builder;
 mod new_worker;
@@ -28,13 +28,12 @@ use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{LeaseHandle, LeaseStats};
 
-/// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
+/// Hands out uids from a ring that a background thread, the padder, keeps full.
 ///
-/// It re-creates Baidu's `CachedUidGenerator`. A take reads the clock only when it helps to pad: when it
-/// finds the ring dry, or when a fill or a block leaves the ring low. The padder walks one tick after another: callers
-/// that take faster than the layout has uids per second *borrow* ticks of the future, without limit or up to
-/// [`max_borrow`](CachedBuilder::max_borrow). Uids that are older than
-/// [`max_lag`](CachedBuilder::max_lag) are discarded.
+/// It recreates Baidu's `CachedUidGenerator`. The padder walks tick by tick. If you take faster than the layout has
+/// uids per second, it *borrows* future ticks, without limit or up to [`max_borrow`](CachedBuilder::max_borrow). Uids
+/// older than [`max_lag`](CachedBuilder::max_lag) are discarded. A take reads the clock only when it helps to pad: if
+/// it finds the ring dry, or if a fill or block leaves the ring low.
 ///
 /// ```
 /// use uidring::CachedUidGenerator;
@@ -47,14 +46,13 @@ use crate::worker::{LeaseHandle, LeaseStats};
 /// # Ok::<(), uidring::Error>(())
 /// ```
 ///
-/// Two generators that live at the same time must have different worker ids, and one that is built with a
-/// worker id that was in use before must start above what was issued then. Within one process
-/// [both are checked](CachedBuilder::namespace); otherwise see
+/// Generators that live at the same time need different worker ids. A generator that reuses a worker id must start
+/// above the uids issued before. Within one process [both are checked](CachedBuilder::namespace); otherwise see
 /// [`start_after`](CachedBuilder::start_after).
 #[derive(Debug)]
 pub struct CachedUidGenerator {
-    /// The first ring's, without the indirection: all that a take needs. Once that ring has ended because there is
-    /// another worker id, each take finds it shut, and goes on slowly.
+    /// The first ring's words, without the indirection: all that a take needs. After a new worker id, that ring has
+    /// ended, and every take goes on slowly from here.
     memory: WipeOnForkMemory,
     first: Arc<WorkerRing>,
     take_policy: TakePolicy,
@@ -76,13 +74,12 @@ impl CachedUidGenerator {
         ring
     }
 
-    /// Returns the rings of all worker ids that it has had. All but the last one have ended, or are about to.
+    /// Returns the rings of all its worker ids. All but the last have ended, or are about to.
     fn rings(&self) -> impl Iterator<Item = &WorkerRing> {
         iter::successors(Some(&*self.first), |ring| ring.next())
     }
 
-    /// Takes from the present ring; and if that has ended because there is another worker id, from the next one.
-    /// Returns the ring as well.
+    /// Takes from the current ring, or from the next one if that has ended for a new worker id. Also returns the ring.
     #[inline]
     fn take<T>(
         &self,
@@ -95,7 +92,7 @@ impl CachedUidGenerator {
         }
     }
 
-    /// Goes on after an error: helps the padder, or takes from the ring after this one.
+    /// Continues after an error: helps the padder, or takes from the next ring.
     #[cold]
     fn help_and_try<'a, T>(
         &'a self,
@@ -123,20 +120,20 @@ impl CachedUidGenerator {
         Ok(block)
     }
 
-    /// Returns whether a number of a block may still be handed out. Once there is another worker id, it
-    /// is always false, and [`is_fresh_now`](Self::is_fresh_now) tells.
+    /// Returns whether a number of a block may still be handed out. Always false after a new worker id; then
+    /// [`is_fresh_now`](Self::is_fresh_now) tells.
     #[inline]
     pub(super) fn is_fresh(&self, number: u64) -> bool {
         self.memory.hot().is_fresh(number)
     }
 
-    /// [`is_fresh`](Self::is_fresh) by the present ring. A block of an earlier worker id is of a later time than
-    /// what that ring has, so it counts as fresh until the generator is closed: it was issued to whoever has it.
+    /// [`is_fresh`](Self::is_fresh) in the current ring. A block of an earlier worker id is of a later time than this
+    /// ring, so it counts as fresh until the generator is closed. That is correct: it was issued to its holder.
     pub(super) fn is_fresh_now(&self, number: u64) -> bool {
         self.current().ring.hot().is_fresh(number)
     }
 
-    /// Goes on after the fast path, with the number that it drew, if any. That was the first ring's.
+    /// Continues after the fast path, with the number that it drew from the first ring, if any.
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
         let first = &*self.first;
         let (ring, taken) = match drawn {
@@ -155,26 +152,25 @@ impl CachedUidGenerator {
         }
     }
 
-    /// Ends the generator, and returns the lease that is to be given back.
+    /// Closes the generator and returns the lease to give back.
     pub(super) fn end(&self) -> Option<(&LeaseHandle, Option<Uid>)> {
         if let Some(new_worker) = &self.new_worker {
             new_worker.stop();
         }
-        // Before the lease is released, with which another generator may start. A generator with a lease has one
-        // ring.
+        // Before the lease is released: then another generator may start with it. A leased generator has only one ring.
         let last = self.rings().fold(None, |_, ring| ring.end());
         self.lease.as_ref().map(|lease| (lease, last))
     }
 
-    /// Does what the padder does at a refresh, in this thread.
+    /// Does a refresh of the padder in this thread.
     #[cfg(any(test, feature = "simulation"))]
     #[doc(hidden)]
     pub fn service(&self) {
         self.current().padding.service();
     }
 
-    /// Looks at the ring: its next number, the end of its last run, and, once it has ended, the last uid that
-    /// counts as issued.
+    /// Returns the ring's statistics, its next number, the end of its last run, and once it has ended, the last uid
+    /// that counts as issued.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn look(&self) -> (RingStats, Option<u64>, u64, Option<Option<Uid>>) {
@@ -184,12 +180,12 @@ impl CachedUidGenerator {
         (ring.ring.stats(), ring.ring.peek(), ring.ring.last_end(), last)
     }
 
-    /// Returns how far ahead of the clock uids may be, if there is a limit.
+    /// Returns how far uids may be ahead of the clock; `None` is without limit.
     pub fn max_borrow(&self) -> Option<Duration> {
         self.first.max_borrow
     }
 
-    /// Returns statistics. This reads the clock.
+    /// Returns statistics. Reads the clock.
     pub fn stats(&self) -> CachedStats {
         let WorkerRing { worker_id, ring, progress, .. } = self.current();
         let now = read(&*self.clock);
@@ -214,8 +210,8 @@ impl CachedUidGenerator {
         }
     }
 
-    /// Returns how long the layout's time field will last: to its last instant, or less where takers
-    /// borrow, at the rate of about the last ten seconds. As of the padder's last reading of the clock.
+    /// Returns how long the layout's time field lasts: until its last instant, or less if takers borrow, at the rate of
+    /// about the last ten seconds. As of the padder's last reading of the clock.
     pub fn remaining_life(&self) -> Duration {
         self.current().progress.life()
     }
@@ -305,29 +301,29 @@ impl Waiting for CachedUidGenerator {
     }
 }
 
-/// Closes it, which releases a leased worker id.
+/// Closes the generator, which releases a leased worker id.
 impl Drop for CachedUidGenerator {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Statistics of a [`CachedUidGenerator`]. The fields are read one after another while takers go on.
+/// Statistics of a [`CachedUidGenerator`]. The fields are read one after another, while takes go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct CachedStats {
-    /// The worker id in all uids.
+    /// The worker id of new uids.
     pub worker_id: u64,
     /// The ring: what is ready, and what was lost.
     pub ring: RingStats,
-    /// Uids taken, all of each block included.
+    /// Uids taken, including all of each block.
     pub taken: u64,
-    /// Takes and fills that had to sleep until something was ready.
+    /// Takes and fills that had to sleep.
     pub waits: u64,
     /// Takes and fills that the take policy gave up.
     pub rejects: u64,
-    /// How often the padder has filled the ring, the first time included.
+    /// How often the padder filled the ring, including the first time.
     pub paddings: u64,
     /// How far the next uid's timestamp is ahead of the clock.
     #[cfg_attr(
@@ -335,14 +331,14 @@ pub struct CachedStats {
         serde(rename = "lead_millis", with = "crate::serde_forms::millis")
     )]
     pub lead: Duration,
-    /// How far the next uid's timestamp is behind the clock. Within the present tick this is less than a tick.
+    /// How far the next uid's timestamp is behind the clock. Less than a tick within the present tick.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "lag_millis", with = "crate::serde_forms::millis")
     )]
     pub lag: Duration,
-    /// How far the clock is behind the latest time that it has said, as of the padder's last reading. Uids stay
-    /// ahead of it by about as much until it has caught up.
+    /// How far the clock is behind the latest time it has shown, as of the padder's last reading. Uids stay ahead by
+    /// about as much until the clock has caught up.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "clock_behind_millis", with = "crate::serde_forms::millis")
@@ -354,6 +350,6 @@ pub struct CachedStats {
         serde(rename = "remaining_life_millis", with = "crate::serde_forms::millis")
     )]
     pub remaining_life: Duration,
-    /// The lease, if the worker id is held by one.
+    /// The lease, if the worker id is leased.
     pub lease: Option<LeaseStats>,
 }

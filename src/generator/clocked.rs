@@ -1,4 +1,4 @@
-//! The generators on the clock: one atomic word, no thread, no future ticks.
+//! The clock-driven generators: one atomic word, no thread, no future ticks.
 
 mod builder;
 mod rules;
@@ -33,16 +33,16 @@ use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{IssueHorizon, LeaseHandle};
 
-/// Baidu's name of a generator on the clock: [`ClockedUidGenerator`], whose [`builder`](ClockedUidGenerator::builder)
-/// starts from the settings of that system.
+/// Baidu's name for a clock-driven generator: a [`ClockedUidGenerator`], whose
+/// [`builder`](ClockedUidGenerator::builder) starts from that system's settings.
 pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<C>;
 
-/// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
-/// the take policy decides: waiting means waiting for the next tick.
+/// Hands out uids of the present tick. Each take reads the clock. When the tick's uids are used up, the take policy
+/// decides; waiting means waiting for the next tick.
 ///
-/// It re-creates three systems, which differ only in what their builders start from: Baidu's
-/// `DefaultUidGenerator` ([`builder`](Self::builder)), Twitter's Snowflake ([`snowflake`](Self::snowflake)) and
-/// Leaf in snowflake mode ([`leaf_snowflake`](Self::leaf_snowflake)).
+/// It recreates three systems, which differ only in their builders' defaults: Baidu's `DefaultUidGenerator`
+/// ([`builder`](Self::builder)), Twitter's Snowflake ([`snowflake`](Self::snowflake)) and Leaf in snowflake mode
+/// ([`leaf_snowflake`](Self::leaf_snowflake)).
 ///
 /// ```
 /// use uidring::ClockedUidGenerator;
@@ -52,32 +52,28 @@ pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<C>;
 /// # Ok::<(), uidring::Error>(())
 /// ```
 ///
-/// Two generators that live at the same time must have different worker ids, and one that is built with a
-/// worker id that was in use before must start above what was issued then. Within one process
-/// [both are checked](ClockedBuilder::namespace); otherwise see
+/// Generators that live at the same time need different worker ids. A generator that reuses a worker id must start
+/// above the uids issued before. Within one process [both are checked](ClockedBuilder::namespace); otherwise see
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<C = SystemClock> {
-    /// The next uid to be issued. What is above the last uid of a tick, up to the next tick, is no
-    /// uid of this worker: the tick is used up. From [`CLOSED`] on, the generator is closed. The
-    /// limit's run is the uids of a tick.
+    /// The next uid. A number between a tick's last uid and the next tick means that the tick is used up. From
+    /// [`CLOSED`] on, the generator is closed. The limit's run is the uids of a tick.
     memory: WipeOnForkMemory,
-    /// Whether a tick is opened for draws by addition.
+    /// Whether takers may draw from an open tick by addition.
     by_addition: bool,
     clock: C,
     layout: Layout,
-    /// These two are of the layout, which would have to compute them.
+    /// This and the next are copied from the layout, which would have to compute them.
     tick_shift: u32,
     uids_per_tick: u64,
-    /// The worker id, shifted to its bits.
     worker_part: u64,
-    /// Where the sequence of a new tick starts.
     tick_start: RunStart,
-    /// The first uid, without the worker: nothing has been issued yet.
+    /// The start position's number, without the worker id. While the word is here, nothing has been issued.
     origin: u64,
     clock_policy: ClockPolicy,
     worker_id: u64,
-    /// How far uids may be issued: checked at the start of each tick.
+    /// How far uids may be issued. Checked at the start of each tick.
     issue_horizon: IssueHorizon,
     registration: Registration,
     lease: Option<LeaseHandle>,
@@ -87,20 +83,20 @@ pub struct ClockedUidGenerator<C = SystemClock> {
     counters: CachePadded<Counters>,
 }
 
-/// The next number of a closed generator: above all numbers of open ones.
+/// The next number of a closed generator, above those of all open ones.
 const CLOSED: u64 = 3 << 62;
 
-/// After so many lost races for a claim, a single draw brings the taker forward.
+/// After this many lost races, a claim falls back to a single draw.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 
-/// The longest sleep of a taker: the clock may be set meanwhile.
+/// The longest sleep of a taker; the clock may be set meanwhile.
 const NAP: Duration = Duration::from_millis(10);
 
-/// The longest sleep where the clock is a little behind.
+/// The longest sleep while the clock is a little behind.
 const CLOCK_NAP: Duration = Duration::from_millis(1);
 
-/// Pauses a taker that has lost a race for a tenth of a microsecond or a few, so that the winner keeps the
-/// word's cache line for some takes, instead of both taking it from each other for every one.
+/// Pauses for a tenth of a microsecond or a few after a lost race. The winner keeps the word's cache line for some
+/// takes, instead of losing it after every one.
 fn give_way() {
     const PAUSES: u32 = 8;
     for _ in 0..PAUSES {
@@ -109,13 +105,13 @@ fn give_way() {
 }
 
 impl<C: Clock> ClockedUidGenerator<C> {
-    /// The common case, in the middle of the present tick, which the limit says is open: one addition.
-    /// It is inlined into its callers, whose other ways are one call each.
+    /// The common case, in the middle of an open tick: one addition. Inlined into its callers, whose other paths are
+    /// one call each.
     #[inline]
     fn take_at_once(&self) -> Result<Uid, Option<Drawn>> {
-        // The clock before the limit: it may fork, and a child finds the limit shut. A time before the
-        // epoch, or beyond the end, has a number that is no tick's, or that of the open one by the
-        // rarest of chances: the uid would be of that tick all the same.
+        // Read the clock before the limit: it may fork, and the child must find the limit zeroed. A time outside the
+        // layout gives a number that is no tick's or, very rarely, the open tick's; then the uid is one of the open
+        // tick.
         let tick = self.layout.tick_unchecked(read(&self.clock));
         let floor = tick << self.tick_shift | self.worker_part;
         let limit = Limit::open_unchecked(floor.wrapping_add(self.uids_per_tick));
@@ -135,16 +131,15 @@ impl<C: Clock> ClockedUidGenerator<C> {
             .or_else(|error| waiting::follow_policy(self, error, || self.try_next_uid()))
     }
 
-    /// A number that was drawn and is not below the limit, if it is a uid of a tick that was granted:
-    /// the last one of the tick that was open, or one of a tick that was opened meanwhile. Others are
-    /// above the last one of a tick, or of one whose opener has not come to saying so; those are left
-    /// out.
+    /// Returns an overdrawn number if it is a uid of a tick that was granted: the last uid of the tick that the draw
+    /// saw, or one of a tick opened since. Any other number lies beyond a tick's last uid, or in a tick whose opener
+    /// has not yet moved the limit. It is dropped.
     fn resolve_overdraw(&self, Drawn { number, last }: Drawn) -> Option<u64> {
         if self.memory.is_forked_child() {
             return None;
         }
-        // Before any of the caller's code runs, which may panic, or see another tick: nobody else is to
-        // draw behind the end, or the word would run on for as long as somebody tries.
+        // End the tick before any user code runs, which may panic or see another tick. Otherwise others would keep
+        // drawing beyond the end.
         self.memory.hot().reach_limit(Limit::used_up(last + 1));
         let limit = self.memory.hot().limit();
         let open_tick = limit.end().wrapping_sub(1) >> self.tick_shift;
@@ -155,7 +150,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
         (number == last || is_of_open_tick).then_some(number)
     }
 
-    /// A uid of the present tick by addition, if that is open.
+    /// Draws a uid of the present tick by addition, if that tick is open.
     fn draw(&self) -> Option<u64> {
         match self.take_at_once() {
             Ok(uid) => Some(uid.get()),
@@ -171,10 +166,10 @@ impl<C: Clock> ClockedUidGenerator<C> {
             if found >= CLOSED {
                 return Err(self.why_closed());
             }
-            // Read after the word, anew for every try: an older time would make a word that
-            // another thread has just moved look like a clock that went back.
+            // Read the clock after the word, again for each try: an older time would make a word that another thread
+            // has just moved look like a clock that went back.
             let now = read(&self.clock);
-            // After the clock, which is the caller's code, and may fork.
+            // The clock is user code, and may fork.
             if self.memory.is_forked_child() {
                 return Err(self.why_closed());
             }
@@ -182,32 +177,32 @@ impl<C: Clock> ClockedUidGenerator<C> {
                 return Err(self.out_of_time(now));
             };
             if lost_races > 0 {
-                // A clock that takes uids of this generator itself moves the word whenever it is
-                // read. What it has done so is not ahead of it.
+                // A clock that takes from this generator moves the word at each reading. What it has moved is not ahead
+                // of the clock.
                 let moved = self.memory.hot().next();
                 if moved.wrapping_sub(self.worker_part) >> self.tick_shift <= present {
                     found = moved;
                 }
             }
-            // Reckoned without the worker, which lies between the tick and the sequence.
+            // Compute without the worker id, which lies between tick and sequence.
             let next = found - self.worker_part;
             let floor = present << self.tick_shift;
             let mut end = floor + self.uids_per_tick;
             let first = if next > floor { next } else { floor + self.first_sequence(next) };
             if first >= end {
-                // Nobody need draw behind the end.
+                // Stop others from drawing beyond the end.
                 self.memory.hot().reach_limit(Limit::used_up(end + self.worker_part));
                 end = self.standing_still(next, present)?;
             }
             let end = end + self.worker_part;
-            // A tick that was opened was granted.
+            // An open tick has been granted already.
             if self.memory.hot().limit().end() < Limit::used_up(end).end() {
                 self.issue_horizon.check(first >> self.tick_shift)?;
             }
             let first = first + self.worker_part;
             let claimed = first..end.min(first + wanted);
             if self.memory.hot().claim(found, claimed.end) {
-                // After the word was moved into the tick.
+                // Only after the word has moved into the tick.
                 let is_open = self.by_addition && claimed.end < end;
                 let limit = if is_open { Limit::open } else { Limit::used_up };
                 self.memory.hot().reach_limit(limit(end));
@@ -215,7 +210,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
             }
             give_way();
             lost_races += 1;
-            // Takers by addition win every race: so it takes one as they do.
+            // Takers by addition win every race, so take one as they do.
             if lost_races % ATTEMPTS == 0
                 && let Some(number) = self.draw()
             {
@@ -230,7 +225,6 @@ impl<C: Clock> ClockedUidGenerator<C> {
         if self.memory.is_forked_child() { TakeError::Forked } else { TakeError::Closed }
     }
 
-    /// Returns where the sequence of a new tick starts.
     #[inline]
     fn first_sequence(&self, next: u64) -> u64 {
         let Self { tick_start, origin, .. } = self;
@@ -241,14 +235,14 @@ impl<C: Clock> ClockedUidGenerator<C> {
         }
     }
 
-    /// If `next` is beyond the present tick, returns the end of its tick, if the policy is to stand still in
-    /// it; else why nothing can be issued.
+    /// Handles a `next` beyond the present tick. Returns the end of its tick if the policy is to stand still there,
+    /// otherwise why nothing can be issued.
     #[cold]
     fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
         // `next` is beyond the start of the present tick, so it is not 0.
         let last_issued = (next - 1) >> self.tick_shift;
         let end = (last_issued << self.tick_shift) + self.uids_per_tick;
-        // Draws by addition may have gone beyond the end.
+        // Draws by addition may have passed the end.
         let max_tick = self.layout.max_tick();
         if last_issued > max_tick || last_issued == max_tick && next >= end {
             return Err(TakeError::TimeExhausted);
@@ -274,7 +268,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
         }
     }
 
-    /// The time until the next tick, or a nap where there is none; `None` in a forked child.
+    /// Returns the time until the next tick, or a nap if the layout has none. `None` in a forked child.
     fn until_next_tick(&self) -> Option<Duration> {
         if self.memory.is_forked_child() {
             return None;
@@ -290,7 +284,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
 }
 
 impl<C> ClockedUidGenerator<C> {
-    /// Ends the generator, and returns the lease that is to be given back.
+    /// Closes the generator and returns the lease to give back.
     pub(super) fn end(&self) -> Option<(&LeaseHandle, Option<Uid>)> {
         // In a forked child the numbers stay wiped, and the event must not be used.
         if self.memory.is_forked_child() {
@@ -304,11 +298,11 @@ impl<C> ClockedUidGenerator<C> {
             return None;
         }
         let next = found - self.worker_part;
-        // What was drawn behind the end of a tick, or of the last one, is no uid.
+        // Numbers drawn beyond the end of a tick, or of the last tick, are no uids.
         let tick = (next >> self.tick_shift).min(self.layout.max_tick());
         let sequence = (next - (tick << self.tick_shift)).min(self.uids_per_tick);
         let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
-        // Before the lease is released, with which another generator may start.
+        // Before the lease is released: then another generator may start with it.
         self.registration.release(last);
         self.lease.as_ref().map(|lease| (lease, last))
     }
@@ -320,7 +314,7 @@ impl<C> ClockedUidGenerator<C> {
     }
 }
 
-/// Closes it, which releases a leased worker id.
+/// Closes the generator, which releases a leased worker id.
 impl<C> Drop for ClockedUidGenerator<C> {
     fn drop(&mut self) {
         self.end_and_wait();
@@ -386,7 +380,7 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
         &self.take_policy
     }
 
-    /// A clock that is a little behind is waited for if the clock policy says so, whatever the take policy.
+    /// Waits for a clock that is a little behind if the clock policy says so, whatever the take policy.
     fn pause(&self, rejections: &mut Rejections<'_>, error: TakeError) -> Result<Pause, TakeError> {
         if let (TakeError::ClockBackwards { by_millis }, ClockPolicy::WaitUpTo(limit)) =
             (error, self.clock_policy)
@@ -404,10 +398,10 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
         rejections.next(error)
     }
 
-    /// Sleeps until the next tick, in naps.
+    /// Naps until the next tick.
     fn park(&self, timeout: Option<Duration>) {
         let Some(left) = self.until_next_tick() else { return };
-        // The operating system's sleep is too coarse for what is left of a millisecond.
+        // The system's sleep is too coarse for the rest of a millisecond.
         if self.issue_horizon.is_pending() {
             self.nap(Duration::from_millis(1).min(timeout.unwrap_or(NAP)));
         } else if left <= Duration::from_millis(1) {
@@ -417,7 +411,7 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
         }
     }
 
-    /// Sleeps, unless the generator is closed.
+    /// Sleeps until the time is over or the generator is closed.
     fn nap(&self, time: Duration) {
         let is_closed = || self.memory.hot().next() >= CLOSED;
         self.closing.wait(Some(time), is_closed);
@@ -427,7 +421,7 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
         &self.closing
     }
 
-    /// At the next tick, unless that is nearer than the clock, which has milliseconds, can tell.
+    /// At the next tick. If that is nearer than the clock's millisecond resolution, in 250 µs.
     fn next_try(&self, left: Option<Duration>) -> Option<Duration> {
         let next_try = self.until_next_tick().map(|left| match left {
             _ if self.issue_horizon.is_pending() => NAP,
@@ -437,7 +431,7 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
         [left, next_try].into_iter().flatten().min()
     }
 
-    /// Only the lease's thread would.
+    /// Only the lease's thread waits for itself here.
     fn would_wait_for_itself(&self) -> bool {
         self.issue_horizon.is_pending() && NoBlockScope::is_here()
     }

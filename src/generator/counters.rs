@@ -1,4 +1,4 @@
-//! How often takers found nothing.
+//! Counts takes that found nothing.
 
 use crate::error::TakeError;
 use crate::sync::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ pub(super) struct Counters {
     clock_refusals: AtomicU64,
 }
 
-// Relaxed throughout: counters.
+// Relaxed throughout: counters only.
 impl Counters {
-    /// Counts a take or fill for which the take policy has been asked.
+    /// Counts a take or fill that had to ask the take policy.
     pub(super) fn count(&self, waited: bool, error: Option<&TakeError>) {
         self.waits.fetch_add(waited.into(), Ordering::Relaxed);
         let is_rejected = error.is_some_and(|e| e.may_pass() || *e == TakeError::DeadlineExceeded);
@@ -22,17 +22,17 @@ impl Counters {
         self.clock_refusals.fetch_add(is_refused.into(), Ordering::Relaxed);
     }
 
-    /// Those that slept.
+    /// How many slept.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Those that the take policy gave up.
+    /// How many the take policy gave up.
     pub(super) fn rejects(&self) -> u64 {
         self.rejects.load(Ordering::Relaxed)
     }
 
-    /// Those that were refused because the clock was behind the last uid.
+    /// How many were refused because the clock was behind the last uid.
     pub(super) fn clock_refusals(&self) -> u64 {
         self.clock_refusals.load(Ordering::Relaxed)
     }

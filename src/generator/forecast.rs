@@ -1,4 +1,4 @@
-//! How long a layout's time field will last, and the warnings before its end.
+//! How long a layout's time field lasts, and the warnings before its end.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::timestamp::Timestamp;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// With less than this left, building a generator logs a warning.
+/// Building a generator logs a warning if less than this is left.
 pub(super) const SHORT_LIFE: Duration = DAY.saturating_mul(365);
 
-/// The warnings that a running generator logs, each once.
+/// The warnings of a running generator. Each is logged once.
 const WARNINGS: [(Duration, &str); 4] = [
     (SHORT_LIFE, "a year"),
     (DAY.saturating_mul(30), "a month"),
@@ -22,29 +22,26 @@ const WARNINGS: [(Duration, &str); 4] = [
 /// The interval over which the use of the time field is measured.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Predicts the end of the time field: by the clock, or sooner where ticks are used up faster than they
-/// pass.
+/// Predicts the end of the time field: by the clock, or sooner if ticks are used faster than they pass.
 #[derive(Debug)]
 pub(super) struct Forecast {
     layout: Layout,
-    /// The clock and the next tick's time when the interval began.
+    /// The clock and the next tick's time at the start of the interval.
     since: (Timestamp, Timestamp),
-    /// Seconds of the field that a second uses up.
+    /// Seconds of the field used per second.
     speed: f64,
-    /// How many warnings have been logged.
     warned: usize,
 }
 
 impl Forecast {
     pub(super) fn new(layout: Layout, now: Timestamp, next: Timestamp) -> Self {
-        // The generator's builder has warned of what the clock alone leaves.
+        // The builder has warned of what the clock alone leaves.
         let left = layout.remaining_life(now);
         let warned = WARNINGS.iter().take_while(|(limit, _)| left < *limit).count();
         Self { layout, since: (now, next), speed: 1.0, warned }
     }
 
-    /// Returns what is left when the clock says `now` and the next tick is at `next`, which cannot be further ahead
-    /// than `max_borrow`.
+    /// Returns what is left, given the clock and the time of the next tick, which is at most `max_borrow` ahead.
     pub(super) fn remaining(
         &mut self,
         now: Timestamp,
@@ -57,7 +54,6 @@ impl Forecast {
             self.speed = (used.as_secs_f64() / passed.as_secs_f64()).max(1.0);
             self.since = (now, next);
         } else if now < self.since.0 {
-            // The clock was set back: measure from here.
             self.since = (now, next);
         }
         let left = self.layout.remaining_life(next.max(now));
@@ -101,12 +97,12 @@ mod tests {
             forecast.remaining(at(begin + now), at(begin + next), None);
             forecast.speed
         };
-        // Ten seconds of the field in each; the interval has not passed.
+        // Ten seconds of the field each, while the interval has not passed.
         assert_eq!([look(0, 10), look(1, 20), look(9, 100)], [1.0; 3]);
         assert_eq!(look(10, 110), 11.0);
         assert_eq!(look(15, 120), 11.0, "of the interval before");
         assert_eq!(look(20, 130), 2.0);
-        // From where the clock was set back to.
+        // Measured from the time to which the clock was set back.
         assert_eq!(look(5, 140), 2.0);
         assert_eq!(look(15, 170), 3.0);
     }
@@ -119,7 +115,7 @@ mod tests {
         assert_eq!(forecast.warned, 1, "the year was spoken of");
         let by_clock = layout.remaining_life(now);
         assert_eq!(forecast.remaining(now, now, None), by_clock);
-        // 20 s pass, and 2,000 s of the field are used up.
+        // 20 s pass and use 2,000 s of the field.
         let later = now.saturating_add(Duration::from_secs(20));
         let next = now.saturating_add(Duration::from_secs(2_000));
         let an_hour = Duration::from_secs(3_600);

@@ -1,4 +1,4 @@
-//! Takes without the trait in scope, and generators behind references.
+//! Methods without the trait in scope, and the traits for references to generators.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::layout::{Decoded, Layout};
 use crate::uid::Uid;
 use crate::waiting;
 
-/// The methods of [`UidGenerator`] that callers use, as methods of the generator itself.
+/// The methods of [`UidGenerator`] as inherent methods.
 macro_rules! inherent {
     ([$($parameters:tt)*] $generator:ty) => {
         impl<$($parameters)*> $generator {
-            /// Returns the next uid; when nothing is ready, the take policy decides.
+            /// Returns the next uid. If nothing is ready, the take policy decides.
             ///
             /// # Errors
             ///
@@ -28,7 +28,7 @@ macro_rules! inherent {
                 UidGenerator::next_uid(self)
             }
 
-            /// Returns the next uid, or at once the reason why there is none now. It never waits.
+            /// Returns the next uid, or an error at once. Never waits.
             ///
             /// # Errors
             ///
@@ -38,11 +38,10 @@ macro_rules! inherent {
                 UidGenerator::try_next_uid(self)
             }
 
-            /// [`next_uid`](Self::next_uid) for a task: where that waits, the future is pending, and its
-            /// thread goes on with other tasks. When a uid is ready, so is the future at its first poll.
+            /// Async [`next_uid`](Self::next_uid): the future is pending while that would wait. If a uid is ready, so
+            /// is the future, at its first poll.
             ///
-            /// The future takes a uid in the poll that returns it, so that none is lost if it is dropped.
-            /// docs/async.md says more.
+            /// The poll that takes a uid returns it, so dropping the future loses none. See docs/async.md.
             ///
             /// # Errors
             ///
@@ -58,25 +57,24 @@ macro_rules! inherent {
                 }
             }
 
-            /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take
-            /// policy decides anew.
+            /// Fills all of `out` with increasing uids. Whenever nothing is ready, the take policy applies anew.
             ///
             /// # Errors
             ///
-            /// [`FillError`] says how many uids were filled in before the error: those are good.
+            /// [`FillError`] holds the number of uids that were written before the error. Those are good.
             #[inline]
             pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
                 UidGenerator::fill(self, out)
             }
 
-            /// Appends `count` increasing uids to `out`, for a task; whenever nothing is ready, the take
-            /// policy decides anew.
+            /// Appends `count` increasing uids to `out` without blocking the thread. Whenever nothing is ready, the
+            /// take policy applies anew.
             ///
-            /// Uids that were appended before an error, or before the future is dropped, are good.
+            /// Uids that were appended before an error, or before the future was dropped, are good.
             ///
             /// # Errors
             ///
-            /// As [`UidGenerator::next_uid`]. After a fork amid the call, nothing was appended.
+            /// As [`UidGenerator::next_uid`]. After a fork during the call, nothing is appended.
             pub async fn fill_async(
                 &self,
                 out: &mut Vec<Uid>,
@@ -86,8 +84,8 @@ macro_rules! inherent {
                 waiting::fill_async(self, out, count, try_fill).await
             }
 
-            /// Writes as many uids as are ready now to the front of `out`, in increasing order, and
-            /// returns how many. It never waits.
+            /// Writes as many uids as are ready to the front of `out`, in increasing order, and returns how many. Never
+            /// waits.
             ///
             /// # Errors
             ///
@@ -97,13 +95,12 @@ macro_rules! inherent {
                 UidGenerator::try_fill(self, out)
             }
 
-            /// Returns an endless iterator over [`next_uid`](Self::next_uid); after an error it tries
-            /// anew.
+            /// Returns an endless iterator over [`next_uid`](Self::next_uid). After an error, it tries again.
             pub fn uids(&self) -> Uids<'_, Self> {
                 UidGenerator::uids(self)
             }
 
-            /// Sleeps until a uid may be ready, or for `timeout` at most. It may return early.
+            /// Sleeps until a uid may be ready, for at most `timeout`. May return early.
             pub fn wait(&self, timeout: Option<Duration>) {
                 UidGenerator::wait(self, timeout);
             }
@@ -122,23 +119,22 @@ macro_rules! inherent {
                 UidGenerator::layout(self)
             }
 
-            /// Returns the worker id in the uids from now on; it changes only where the builder
-            /// [allows that](crate::generator::CachedBuilder::on_clock_back).
+            /// Returns the worker id of future uids. It only changes if the builder [allows
+            /// that](crate::generator::CachedBuilder::on_clock_back).
             pub fn worker_id(&self) -> u64 {
                 UidGenerator::worker_id(self)
             }
 
-            /// Ends the generator: takers that wait are released, and every take from now on gets
-            /// [`TakeError::Closed`]. A second close changes nothing.
+            /// Closes the generator. Waiting takers are released, and every later take fails with
+            /// [`TakeError::Closed`]. Closing again changes nothing.
             pub fn close(&self) {
                 UidGenerator::close(self);
             }
 
-            /// [`close`](Self::close) for a task: waits until a leased worker id is given back, for at
-            /// most two seconds, without blocking its thread.
+            /// Async [`close`](Self::close): waits for at most two seconds until a leased worker id is given back.
             ///
-            /// The generator is closed at the first poll. If the future is dropped after that, the worker
-            /// id is given back all the same.
+            /// The first poll closes the generator. If the future is dropped later, the worker id is given back all the
+            /// same.
             pub async fn close_async(&self) {
                 if let Some((lease, last)) = self.end() {
                     lease.end_async(last).await;
@@ -151,7 +147,7 @@ macro_rules! inherent {
 inherent!([] CachedUidGenerator);
 inherent!([C: Clock] ClockedUidGenerator<C>);
 
-/// The async methods of the generators themselves, as those of the trait.
+/// Implements the async trait by the types' own async methods.
 macro_rules! for_tasks {
     ([$($parameters:tt)*] $generator:ty, $takes:ident) => {
         impl<$($parameters)*> AsyncUidGenerator for $generator {
@@ -177,7 +173,7 @@ for_tasks!([G: AsyncUidGenerator] &G, G);
 for_tasks!([G: AsyncUidGenerator] Box<G>, G);
 for_tasks!([G: AsyncUidGenerator + Send] Arc<G>, G);
 
-/// A generator behind a reference is one.
+/// Implements the trait for references to generators.
 macro_rules! forward {
     ($($reference:ty),*) => {$(
         impl<G: UidGenerator + ?Sized> UidGenerator for $reference {

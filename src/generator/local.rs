@@ -1,4 +1,4 @@
-//! A taker that counts for itself.
+//! A handle for one thread, which takes blocks of uids.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,16 +12,15 @@ use crate::error::{FillError, TakeError};
 use crate::uid::Uid;
 use crate::waiting;
 
-/// Takes up to 255 uids at a time from a [`CachedUidGenerator`] and hands them out one by one, at the
-/// cost of counting in a register: no atomic instruction but one in 255 takes.
+/// Takes blocks of up to 255 uids from a [`CachedUidGenerator`] and hands them out one by one. Only one take in 255
+/// needs an atomic instruction.
 ///
-/// Made by [`CachedUidGenerator::local`], or by [`new`](Self::new) from an `Arc`. It is for one
-/// thread at a time: it can be sent to another, and not be shared.
+/// Get one from [`CachedUidGenerator::local`], or from [`new`](Self::new) with an `Arc`. You can send it to another
+/// thread, but not share it.
 ///
-/// Its uids increase. Between different takers there is no order within 255 uids: another taker's
-/// later uid may be smaller. When it is dropped, the rest of its uids is issued to nobody, 254 at the
-/// most; likewise when they have become older than the generator's
-/// [`max_lag`](crate::generator::CachedBuilder::max_lag), or the generator is closed.
+/// Its uids increase. There is no order between handles within 255 uids: another handle's later uid may be smaller. The
+/// rest of a block, at most 254 uids, is never issued if the handle is dropped, the generator is closed, or the block
+/// gets older than the generator's [`max_lag`](crate::generator::CachedBuilder::max_lag).
 ///
 /// ```
 /// use uidring::CachedUidGenerator;
@@ -35,19 +34,18 @@ use crate::waiting;
 /// # Ok::<(), uidring::Error>(())
 /// ```
 pub struct LocalGenerator<G> {
-    /// The numbers that are left of the block.
+    /// What is left of the block.
     run: Range<u64>,
     generator: G,
-    /// Not `Sync`: sharing it could only be a mistake.
+    /// Makes the type `!Sync`. Its methods take `&mut self`, so sharing it would be a mistake.
     one_thread: PhantomData<Cell<()>>,
 }
 
-/// A reference that leads to the same generator for as long as it lives: `&`, [`Box`], [`Rc`] or
-/// [`Arc`].
+/// A reference to a generator that leads to the same one for as long as it lives: `&`, [`Box`], [`Rc`] or [`Arc`].
 ///
-/// A [`LocalGenerator`] asks its generator whether its run is still good. One that led to another
-/// generator, as by the process's number after a fork, would have that one vouch for the run of the
-/// first, and repeat its uids. So it is for these alone:
+/// A [`LocalGenerator`] asks its generator whether its block is still good. If the reference could switch to another
+/// generator, for example by process id after a fork, that one would vouch for the first one's block, and uids would
+/// repeat. So the trait is sealed:
 ///
 /// ```compile_fail
 /// use uidring::CachedUidGenerator;
@@ -81,40 +79,37 @@ mod sealed {
 }
 
 impl CachedUidGenerator {
-    /// A taker of one's own; it takes its first uids when it is first asked.
+    /// Returns a handle for one thread. It takes its first block at the first call.
     pub fn local(&self) -> LocalGenerator<&Self> {
         LocalGenerator::new(self)
     }
 }
 
 impl<G: GeneratorRef> LocalGenerator<G> {
-    /// A taker of one's own from a reference to a generator: `&`, or `Arc` for one that has to be
-    /// stored.
+    /// Creates a handle from a reference to a generator: `&`, or an `Arc` if you need to store the handle.
     pub fn new(generator: G) -> Self {
         Self { run: 0..0, generator, one_thread: PhantomData }
     }
 
-    /// The next uid; when nothing is ready, the generator's take policy decides.
+    /// Returns the next uid. If nothing is ready, the generator's take policy decides.
     ///
     /// # Errors
     ///
     /// As [`CachedUidGenerator::next_uid`].
     #[inline]
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
-        // The look at the ring's freshness is a load of a word that seldom changes. It does not
-        // wait for the look at the run: so both are over sooner.
+        // `&`, not `&&`: neither check waits for the other. The freshness word seldom changes, so it is cached.
         if self.generator.is_fresh(self.run.start) & (self.run.start < self.run.end) {
             let number = self.run.start;
             self.run.start += 1;
             return Ok(Uid::from_layout(number));
         }
-        // What is left of a block that has become stale is given up.
         let run = next_block(&self.generator, self.run.clone())?;
         self.run = run.start + 1..run.end;
         Ok(Uid::from_layout(run.start))
     }
 
-    /// Returns the next uid, or at once the reason why there is none now. It never waits.
+    /// Returns the next uid, or an error at once. Never waits.
     ///
     /// # Errors
     ///
@@ -129,11 +124,11 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         Ok(Uid::from_layout(number))
     }
 
-    /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take policy decides anew.
+    /// Fills all of `out` with increasing uids. Whenever nothing is ready, the take policy applies anew.
     ///
     /// # Errors
     ///
-    /// [`FillError`] says how many uids were filled in before the error: those are good.
+    /// [`FillError`] holds the number of uids that were written before the error. Those are good.
     pub fn fill(&mut self, out: &mut [Uid]) -> Result<(), FillError> {
         for (filled, target) in out.iter_mut().enumerate() {
             *target = self.next_uid().map_err(|error| FillError::new(filled, error))?;
@@ -141,7 +136,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         Ok(())
     }
 
-    /// [`next_uid`](Self::next_uid) for a task; see [`CachedUidGenerator::next_uid_async`].
+    /// Async [`next_uid`](Self::next_uid); see [`CachedUidGenerator::next_uid_async`].
     ///
     /// # Errors
     ///
@@ -160,30 +155,30 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         Ok(Uid::from_layout(number))
     }
 
-    /// The end of the block that it has.
+    /// Returns the end of the current block.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn block_end(&self) -> u64 {
         self.run.end
     }
 
-    /// The generator that the uids come from.
+    /// Returns the generator that the uids come from.
     pub fn generator(&self) -> &CachedUidGenerator {
         &self.generator
     }
 }
 
-/// What is left of a block, if it is fresh by the present ring; or else a new block, of one number at least.
+/// Returns the rest of a block if it is fresh in the present ring, otherwise a new block of at least one number.
 ///
-/// It is handed over by value, and the taker stays out of it: so the compiler may keep the taker's
-/// numbers in registers, and does, where a caller counts in a loop.
+/// Blocks are passed by value, without the handle. So the compiler can keep the handle's numbers in registers where a
+/// caller counts in a loop.
 #[cold]
 #[inline(never)]
 pub(super) fn next_block(
     generator: &CachedUidGenerator,
     left: Range<u64>,
 ) -> Result<Range<u64>, TakeError> {
-    // All of a block is of one tick. Not by `try_next_block`, which would add two instructions.
+    // One check covers the block, which is all of one tick. Calling `try_next_block` here would add two instructions.
     if !left.is_empty() && generator.is_fresh_now(left.start) {
         return Ok(left);
     }
@@ -193,7 +188,7 @@ pub(super) fn next_block(
     Ok(continued(block, &left))
 }
 
-/// [`next_block`] of what is ready.
+/// [`next_block`] without waiting.
 fn try_next_block(
     generator: &CachedUidGenerator,
     left: &Range<u64>,
@@ -204,20 +199,19 @@ fn try_next_block(
     Ok(continued(generator.try_take_block()?, left))
 }
 
-/// A block, of one number at least, for a taker that has this left of an earlier one.
+/// Returns the part of a new block, at least one number, to use after `left` of an earlier one.
 pub(super) fn continued(block: Range<u64>, left: &Range<u64>) -> Range<u64> {
     if left.is_empty() { block } else { after_gap(block, left.start) }
 }
 
-/// What is left of a block for a taker that goes on where it was, in the lowest bits: one that
-/// takes so seldom that each time its block has become stale would else get the first number of
-/// each, of which all might have the same low bits.
+/// Skips to where the last block stopped, by the lowest 8 bits. Otherwise a handle that takes so seldom that each block
+/// gets stale would always get a block's first number, and these may all have the same low bits.
 fn after_gap(block: Range<u64>, next: u64) -> Range<u64> {
     let start = block.start + (next.wrapping_sub(block.start) & 0xff);
     if start < block.end { start..block.end } else { block }
 }
 
-/// Endless, but for errors: after one, the next call tries anew.
+/// Endless. After an error, the next call tries again.
 impl<G: GeneratorRef> Iterator for LocalGenerator<G> {
     type Item = Result<Uid, TakeError>;
 

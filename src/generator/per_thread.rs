@@ -1,4 +1,4 @@
-//! A handle that threads share, and in which each counts for itself.
+//! A handle shared by threads that each count in a block of their own.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,21 +12,17 @@ use crate::sync::{AtomicU64, Ordering, Shards, threads};
 use crate::uid::Uid;
 use crate::waiting;
 
-/// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`; each thread
-/// takes blocks of up to 255 uids and counts through them by itself, so that threads share a
-/// cache line once in 255 takes.
+/// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`. Each thread takes blocks of up
+/// to 255 uids and counts through them on its own, so threads share a cache line once in 255 takes.
 ///
-/// Made by [`CachedUidGenerator::per_thread`], or by [`new`](Self::new) from an `Arc`. It is for
-/// callers that hold one handle and have many threads, and need no order between them: the uids that
-/// one thread gets increase, and another thread's later uid may be smaller. Where one order over
-/// all threads matters, take from the generator itself; where a thread can own its handle, a
-/// [`LocalGenerator`](crate::LocalGenerator) costs less.
+/// Get one from [`CachedUidGenerator::per_thread`], or from [`new`](Self::new) with an `Arc`. Uids increase within a
+/// thread, but another thread's later uid may be smaller. If you need one order over all threads, take from the
+/// generator itself. If a thread can own its handle, a [`LocalGenerator`](crate::LocalGenerator) costs less.
 ///
-/// A thread that ends leaves the rest of its block to the next thread that comes. A block that has
-/// become older than the generator's [`max_lag`](crate::generator::CachedBuilder::max_lag) is given up; so is
-/// all that is left when the handle is dropped or the generator is closed. A thread costs 64 to 128 bytes,
-/// by the greatest number of threads that have used a handle at the same time.
-/// With more than 32,768 of them the rest take from the generator one by one.
+/// A thread that ends leaves the rest of its block to the next new thread. A block older than the generator's
+/// [`max_lag`](crate::generator::CachedBuilder::max_lag) is dropped, as are all blocks when the handle is dropped or
+/// the generator closed. The memory is 64 to 128 bytes per thread, for the greatest number of threads that have used a
+/// handle at the same time. Threads beyond 32,768 take from the generator one by one.
 ///
 /// A signal handler that interrupts a take must not take from the same handle.
 ///
@@ -49,20 +45,19 @@ pub struct PerThreadGenerator<G> {
 }
 
 impl CachedUidGenerator {
-    /// A handle for many threads, in which each counts for itself.
+    /// Returns a handle for many threads.
     pub fn per_thread(&self) -> PerThreadGenerator<&Self> {
         PerThreadGenerator::new(self)
     }
 }
 
 impl<G: GeneratorRef> PerThreadGenerator<G> {
-    /// A handle from a reference to a generator: `&`, or `Arc` for one that has to be stored.
+    /// Creates a handle from a reference to a generator: `&`, or an `Arc` if you need to store the handle.
     pub fn new(generator: G) -> Self {
         Self { shards: Shards::new(), generator }
     }
 
-    /// Returns the next uid of this thread; when nothing is ready, the generator's take policy
-    /// decides.
+    /// Returns this thread's next uid. If nothing is ready, the generator's take policy decides.
     ///
     /// # Errors
     ///
@@ -75,7 +70,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// Returns the next uid of this thread, or at once the reason why there is none now. It never waits.
+    /// Returns this thread's next uid, or an error at once. Never waits.
     ///
     /// # Errors
     ///
@@ -88,10 +83,9 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// [`next_uid`](Self::next_uid) for a task; see [`CachedUidGenerator::next_uid_async`].
+    /// Async [`next_uid`](Self::next_uid); see [`CachedUidGenerator::next_uid_async`].
     ///
-    /// A task that goes from thread to thread gets uids of each thread's own block, which do not increase
-    /// then.
+    /// A task that moves between threads gets uids of each thread's block, which do not increase then.
     ///
     /// # Errors
     ///
@@ -109,7 +103,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// [`CachedUidGenerator::fill_async`] that begins with what is left of this thread's block.
+    /// [`CachedUidGenerator::fill_async`], starting with the rest of this thread's block.
     ///
     /// # Errors
     ///
@@ -127,12 +121,12 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         filled
     }
 
-    /// Fills the whole of `out` with increasing uids: what is left of this thread's block, and then
-    /// as [`UidGenerator::fill`](crate::UidGenerator::fill).
+    /// Fills all of `out` with increasing uids: first the rest of this thread's block, then as
+    /// [`UidGenerator::fill`](crate::UidGenerator::fill).
     ///
     /// # Errors
     ///
-    /// [`FillError`] says how many uids were filled in before the error: those are good.
+    /// [`FillError`] holds the number of uids that were written before the error. Those are good.
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
         let filled = self.fill_from_own(out);
         let rest = self.generator.fill(&mut out[filled..]);
@@ -142,8 +136,8 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         rest.map_err(|FillError { error, .. }| FillError::new(filled, error))
     }
 
-    /// Writes what is left of this thread's block to the front of `out`, and returns how many. It comes first: what
-    /// another thread left under this one's number is lower than all that is still in the ring.
+    /// Writes the rest of this thread's block to the front of `out`, and returns how many. It comes first because it is
+    /// lower than everything in the ring.
     fn fill_from_own(&self, out: &mut [Uid]) -> usize {
         let own = self.shards.find();
         let mut filled = 0;
@@ -156,8 +150,8 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         filled
     }
 
-    /// Gives up what is left of a block below the last uid of a fill: another task of this thread, or a
-    /// handler, has begun it while the fill waited.
+    /// Drops the rest of a block that starts below a fill's last uid. Another task of this thread, or a handler, began
+    /// that block while the fill waited.
     fn go_on_above(&self, last: Option<&Uid>) {
         if let (Some(last), Some(shard)) = (last, self.shards.find())
             && shard.next.load(Ordering::Relaxed) <= last.get()
@@ -166,17 +160,17 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// The generator that the uids come from.
+    /// Returns the generator that the uids come from.
     pub fn generator(&self) -> &CachedUidGenerator {
         &self.generator
     }
 
-    /// The next number of this thread's block, if that is fresh.
+    /// Returns the next number of this thread's block, if fresh.
     #[inline]
     fn count_up(&self, shard: &Shard) -> Option<Uid> {
-        // Relaxed, here and below: the shard is this thread's alone.
+        // Relaxed, here and below: only this thread uses the shard.
         let next = shard.next.load(Ordering::Relaxed);
-        // In a forked child, and after a close, nothing is fresh.
+        // Nothing is fresh in a forked child, or after a close.
         if self.generator.is_fresh(next) & (next < shard.end.load(Ordering::Relaxed)) {
             shard.next.store(next + 1, Ordering::Relaxed);
             Some(Uid::from_layout(next))
@@ -185,7 +179,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// [`count_up`](Self::count_up) when the first look found nothing fresh, or where it need not be fast.
+    /// [`count_up`](Self::count_up) that also looks at the present ring. For use off the fast path.
     fn count_up_slowly(&self, shard: &Shard) -> Option<Uid> {
         let Range { start: next, end } = shard.left();
         if next < end && self.generator.is_fresh_now(next) {
@@ -200,7 +194,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             .or_else(|error| waiting::follow_policy(&*self.generator, error, || self.try_slowly()))
     }
 
-    /// Goes on with what the last thread of this number left, or with a new block.
+    /// Continues with the block that this number's last thread left, or takes a new block.
     fn try_slowly(&self) -> Result<Uid, TakeError> {
         if threads::number_or_acquire().is_none() {
             return self.generator.try_next_uid();
@@ -210,16 +204,15 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             return Ok(uid);
         }
         let seen = own.map_or(0..0, Shard::left);
-        // Before a shard is made: in a forked child another thread may have been about to make some,
-        // and this says `Forked`.
+        // Take before making a shard: in a forked child, another thread of the parent may have been about to make some.
+        // There this fails with `Forked`.
         let block = self.generator.try_take_block()?;
         let block = continued(block, &seen);
         let Some(shard) = self.shards.find_or_make() else {
             return Ok(Uid::from_layout(block.start));
         };
-        // A clock, source or handler that took from this handle within that call may have got a
-        // later block: then this thread goes on with it, or its uids would not increase. A block of a new
-        // worker id may be below the last one.
+        // A clock, source or handler that took from this handle during that call may have got a later block. Keep that
+        // one, or this thread's uids would not increase. A block of a new worker id may be below the last one.
         if block.start >= shard.end.load(Ordering::Relaxed) || shard.left() == seen {
             shard.next.store(block.start + 1, Ordering::Relaxed);
             shard.end.store(block.end, Ordering::Relaxed);
@@ -228,7 +221,6 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     }
 }
 
-/// Uids of one thread increase.
 impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
@@ -244,7 +236,7 @@ impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
         let own = self.fill_from_own(out);
         let filled = match self.generator.try_fill(&mut out[own..]) {
             Ok(given) => own + given,
-            // What was filled in is the parent's after a fork, and else good.
+            // What was filled in is good, except after a fork: then it is the parent's.
             Err(error) if own == 0 || error == TakeError::Forked => return Err(error),
             Err(_) => own,
         };
@@ -273,7 +265,7 @@ impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
     }
 }
 
-/// A fill of a future, however it ends: one that is dropped leaves what it has got.
+/// An async fill. However it ends, this thread goes on above what it has filled in.
 struct GoingOn<'a, G: GeneratorRef> {
     handle: &'a PerThreadGenerator<G>,
     out: &'a mut Vec<Uid>,
@@ -291,11 +283,9 @@ impl<G> fmt::Debug for PerThreadGenerator<G> {
     }
 }
 
-/// What is left of a thread's block. One thread uses it at a time, the holder of its number; with
-/// the number it is handed on, and ordered. Atomics only so that no unsafe code is needed: they are
-/// loaded and stored like any other word.
-///
-/// A cache line of its own.
+/// What is left of a thread's block, on a cache line of its own. Only the holder of a thread number uses it, and
+/// handing on the number orders the accesses. The fields are atomic only to avoid unsafe code: they are loaded and
+/// stored like plain words.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Shard {
@@ -303,7 +293,7 @@ struct Shard {
     end: AtomicU64,
 }
 
-// What a thread costs, as the handle's documentation says.
+// The cost per thread that the handle's documentation promises.
 const _: () = assert!(size_of::<Shard>() == 64);
 
 impl Shard {

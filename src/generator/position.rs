@@ -1,10 +1,10 @@
-//! Where a worker is among its own uids.
+//! Positions among a worker's uids.
 
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;
 
-/// The position of a uid among those of its worker: tick and sequence.
+/// The tick and sequence of a uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) tick: u64,
@@ -12,7 +12,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The position after a uid; its tick may be above the layout's last one.
+    /// Returns the position after a uid. Its tick may be above the layout's last one.
     pub(super) fn after(layout: &Layout, uid: Uid) -> Result<Self, Error> {
         let last = layout.decode(uid)?;
         Ok(if last.sequence < layout.max_sequence() {
@@ -22,7 +22,7 @@ impl Position {
         })
     }
 
-    /// The uid before this position.
+    /// Returns the uid before this position.
     pub(super) fn before(self, layout: &Layout, worker_id: u64) -> Option<Uid> {
         Some(match self.sequence.checked_sub(1) {
             Some(sequence) => layout.pack(self.tick, worker_id, sequence),

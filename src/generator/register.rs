@@ -1,9 +1,8 @@
-//! The register of worker ids: in one process no two live generators of a namespace and layout have the
-//! same worker id, and a later one starts above what an earlier one has issued.
+//! The register of worker ids. In one process, no two live generators of a namespace and layout have the same worker
+//! id, and a later generator starts above what an earlier one issued.
 //!
-//! Entries are never removed, and their state is in atomics, so that a forked child, which must not
-//! wait for a lock of its parent's, reads what the parent held. Of each process, the first that uses
-//! the register makes a [`Process`] with a lock of its own.
+//! A forked child must not wait for a lock of its parent, but needs to know what the parent held. So entries are never
+//! removed, and their state is in atomics. The first use in each process makes a [`Process`] with a new lock.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,25 +14,25 @@ use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, ForkToken, Ordering, PushL
 use crate::uid::Uid;
 use crate::worker::IssueHorizon;
 
-/// The namespace of generators that stand for other processes, in simulations: nothing is registered.
+/// The namespace of generators that stand for other processes in simulations. Nothing is registered.
 #[cfg(any(test, feature = "simulation"))]
 pub const ELSEWHERE: &str = "\0elsewhere";
 
-/// A namespace with a layout. A named namespace gets one only; without a name, each layout has a space.
+/// A namespace with a layout. A named namespace has one layout; the unnamed one has a space per layout.
 struct Space {
     namespace: Box<str>,
     layout: Layout,
-    /// Whether a generator was built in it. Written with the process's lock held.
+    /// Whether a generator was built in it. Written under the process's lock.
     is_used: AtomicBool,
 }
 
-/// A worker id that this process, or one that it was forked from, has used.
+/// A worker id that was used by this process, or by one that it was forked from.
 struct Entry {
     space: &'static Space,
     worker_id: u64,
     /// The number of the registration that holds it, or 0.
     holder: AtomicU64,
-    /// No uid from this number on has been issued by earlier holders.
+    /// Earlier holders issued no uid from this number on.
     above: AtomicU64,
 }
 
@@ -43,9 +42,9 @@ static SPACES: [PushList<Space>; 1_024] = [const { PushList::new() }; 1_024];
 /// By the hash of space and worker id.
 static ENTRIES: [PushList<Entry>; 4_096] = [const { PushList::new() }; 4_096];
 
-/// The list that has what belongs to a key.
+/// The list for a key.
 fn list<T>(lists: &'static [PushList<T>], key: impl Hash) -> &'static PushList<T> {
-    // It has no random seed, so a child finds what its parent has put there.
+    // The hasher has no random seed, so a child finds what its parent pushed.
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     &lists[hasher.finish() as usize % lists.len()]
@@ -90,19 +89,18 @@ impl Space {
     }
 }
 
-/// The next registration's number.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Per-process state. A forked child replaces the copy it inherits.
 struct Process {
-    /// Claims with lower numbers are those of processes that this one was forked from.
+    /// Registrations with lower numbers belong to processes that this one was forked from.
     first: u64,
-    /// Locked during a registration. No caller's code runs meanwhile. In a forked child the lock fails: this
-    /// process is not the child's.
+    /// Locked during a registration, while no user code runs. In a forked child the lock fails, because this `Process`
+    /// is the parent's.
     leased: ForkGuarded<Vec<Leased>>,
 }
 
-/// A generator with a lease, which may end before the generator does.
+/// A leased generator. Its lease may end before it does.
 struct Leased {
     registration: u64,
     entry: &'static Entry,
@@ -110,7 +108,7 @@ struct Leased {
 }
 
 impl Leased {
-    /// The first number that will never be issued, once the lease is lost.
+    /// Returns the number from which on nothing will be issued, once the lease is lost.
     fn end(&self) -> Option<u64> {
         let layout = &self.entry.space.layout;
         let last = self.issue_horizon.lost_at()?.min(layout.max_tick());
@@ -121,14 +119,13 @@ impl Leased {
 static PROCESSES: PushList<Process> = PushList::new();
 
 impl Process {
-    /// This process.
     fn current() -> &'static Self {
         loop {
             let newest = PROCESSES.newest();
             if let Some(process) = newest.filter(|process| !process.leased.is_forked()) {
                 return process;
             }
-            // Relaxed: registrations of this process come after the push, and a number only grows.
+            // Relaxed: registrations of this process come after the push, and the number only grows.
             let first = NEXT.load(Ordering::Relaxed);
             let process =
                 Self { first, leased: ForkGuarded::new(ForkToken::current(), Vec::new()) };
@@ -139,17 +136,17 @@ impl Process {
     }
 }
 
-/// A worker id that is a generator's own in this process, until it is released or dropped.
+/// Keeps a worker id for one generator of this process, until it is released or dropped.
 ///
-/// `mem::forget` keeps the worker id registered, because threads or handles may still use the generator. It is
-/// boxed, to be one word beside those that takers read.
+/// `mem::forget` keeps the worker id registered, because threads or handles may still use the generator. Boxed, so that
+/// it takes only one word next to those that takers read.
 pub(super) struct Registration(Option<Box<Held>>);
 
 struct Held {
     number: u64,
     entry: &'static Entry,
     process: &'static Process,
-    /// Nothing has been issued from here on.
+    /// Earlier holders issued nothing from here on.
     above: u64,
 }
 
@@ -158,7 +155,7 @@ pub(super) fn check(namespace: &str, layout: &Layout) -> Result<(), Error> {
     if namespace.is_empty() {
         return Ok(());
     }
-    // Relaxed: it matters under the lock alone, and a child has what was stored before the fork.
+    // Relaxed: the value only matters under the lock, and a child has what was stored before the fork.
     let other = list(&SPACES, namespace).iter().find(|space| {
         *space.namespace == *namespace
             && space.layout != *layout
@@ -173,8 +170,8 @@ pub(super) fn check(namespace: &str, layout: &Layout) -> Result<(), Error> {
     })
 }
 
-/// Claims a worker id for a generator that is about to be built. This comes before any caller's code,
-/// such as a clock, except for the source of the id.
+/// Registers a worker id for a generator that is about to be built. Comes before any user code, such as a clock, except
+/// the id's source.
 pub(super) fn register(
     namespace: &str,
     layout: &Layout,
@@ -202,7 +199,7 @@ impl Process {
         worker_id: u64,
     ) -> Result<Held, Error> {
         let entry = space.entry(worker_id);
-        // Acquire: pairs with the Release in `Entry::end`: what was issued is known.
+        // Acquire: pairs with the Release in `Entry::end`, so that `above` includes what that holder issued.
         let holder = entry.holder.load(Ordering::Acquire);
         if holder != 0 {
             let (layout, namespace) = (space.layout.to_string(), space.namespace.to_string());
@@ -216,7 +213,7 @@ impl Process {
                 None => return Err(Error::WorkerIdInUse { worker_id, layout, namespace }),
             }
         }
-        // Relaxed, all: the lock orders registrations, and a child reads what was stored before the fork.
+        // Relaxed, all three: the lock orders registrations, and a child reads what was stored before the fork.
         let above = entry.above.load(Ordering::Relaxed);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         entry.holder.store(number, Ordering::Relaxed);
@@ -225,32 +222,32 @@ impl Process {
 }
 
 impl Entry {
-    /// Ends a registration, of which nothing from this number on was issued.
+    /// Ends a registration that issued nothing from `above` on.
     fn end(&self, registration: u64, above: u64) {
         self.above.fetch_max(above, Ordering::Relaxed);
-        // Release: who registers it next, and acquires this, starts above. If another registration holds it,
-        // that one goes on.
+        // Release: pairs with the Acquire in `Process::register`, so that the next holder starts above. Does nothing if
+        // another registration holds the entry.
         let _ = self.holder.compare_exchange(registration, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
 impl Registration {
-    /// The greatest uid that earlier ones may have issued.
+    /// Returns the greatest uid that earlier holders may have issued.
     pub(super) fn last(&self) -> Option<Uid> {
         self.0.as_deref()?.above.checked_sub(1).map(Uid::from_layout)
     }
 
-    /// The generator issues as far as this lease allows.
+    /// Notes that the generator issues only as far as this lease allows.
     pub(super) fn leased(&self, issue_horizon: &IssueHorizon) {
         let Some(Held { number, entry, process, .. }) = self.0.as_deref() else { return };
         let Ok(mut leased) = process.leased.lock() else { return };
-        // Relaxed: a registration that is seen too late to be over goes with the next lease.
+        // Relaxed: an ended registration that is still seen as held is removed with the next lease.
         leased.retain(|one| one.entry.holder.load(Ordering::Relaxed) == one.registration);
         let issue_horizon = issue_horizon.clone();
         leased.push(Leased { registration: *number, entry, issue_horizon });
     }
 
-    /// Refuses if this process was forked since the registration: the parent goes on with the same.
+    /// Fails if this process was forked since the registration, because the parent keeps the worker id.
     pub(super) fn check(&self) -> Result<(), Error> {
         match &self.0 {
             Some(held) if held.process.leased.is_forked() => {
@@ -260,8 +257,8 @@ impl Registration {
         }
     }
 
-    /// The generator is built: its namespace has this layout from now on. Refuses after a fork, and where a
-    /// build with another layout came first.
+    /// Called when the generator is built: its namespace has this layout from now on. Fails after a fork, or if a
+    /// generator with another layout was built first.
     pub(super) fn confirm(&self) -> Result<(), Error> {
         let Some(Held { entry, process, .. }) = self.0.as_deref() else { return Ok(()) };
         let Ok(_locked) = process.leased.lock() else {
@@ -273,10 +270,10 @@ impl Registration {
         Ok(())
     }
 
-    /// Gives the worker id free for others: the generator issues nothing any more, and has issued
-    /// nothing above `last`. Only the first call counts.
+    /// Frees the worker id. The generator issues nothing more, and has issued nothing above `last`. Only the first call
+    /// counts.
     pub(super) fn release(&self, last: Option<Uid>) {
-        // In a child the parent goes on with it.
+        // In a child, the parent keeps it.
         let Some(held) = self.0.as_ref().filter(|held| !held.process.leased.is_forked()) else {
             return;
         };
@@ -291,7 +288,7 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// Of a generator that was not built.
+/// For a generator that was not built.
 impl Drop for Registration {
     fn drop(&mut self) {
         self.release(None);

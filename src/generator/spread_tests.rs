@@ -1,5 +1,5 @@
-//! Over how many shards uids are spread, and how evenly, when each tick gives only a few: by a clock
-//! that is set by hand. One thread does everything.
+//! Over how many shards uids spread, and how evenly, if each tick gives only a few. The clock is manual, and one thread
+//! does everything.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::uid::Uid;
 
 const TAKES: usize = 100_000;
 
-/// Takes a second. Where nearly all takes have the same number of ticks between them, tick and
-/// sequence go on in step, and a number of shards that divides what they add up to, and is no power
-/// of two, gets many in a row: 3 for one take a second, so that none of the rates is just that.
+/// Takes per second. If nearly all takes are the same number of ticks apart, tick and sequence advance in step. A
+/// number of shards that divides the sum of both steps, and is no power of two, then gets many uids in a row: 3 shards
+/// at exactly one take per second. So no rate here is exactly that.
 const RATES: [f64; 11] =
     [0.01, 0.107, 1.0 / 1.15, 1.13, 3.3, 10.7, 33.0, 107.0, 1_030.0, 3_300.0, 10_000.0];
 
@@ -25,7 +25,7 @@ const POWERS: [u64; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
 const OTHERS: [u64; 6] = [3, 5, 6, 7, 10, 12];
 
 fn generator(clock: &ManualClock, start: Option<SequenceStart>) -> CachedUidGenerator {
-    // Where it starts is random, and is to be the same in each run of the tests.
+    // The random start must be the same in each run of the tests.
     fastrand::seed(14);
     let builder =
         CachedUidGenerator::builder().worker_id(7).namespace(ELSEWHERE).clock(clock.clone());
@@ -36,7 +36,7 @@ fn generator(clock: &ManualClock, start: Option<SequenceStart>) -> CachedUidGene
     builder.padder(&Padder::by_hand()).build().expect("possible")
 }
 
-/// Uids that are taken one by one, so long after each other, with a padder that is in time.
+/// Takes uids one by one at these intervals, with a padder that keeps up.
 fn uids_after(
     clock: &ManualClock,
     generator: &CachedUidGenerator,
@@ -52,7 +52,7 @@ fn uids_after(
     (0..TAKES)
         .map(|_| {
             let next = now + gap();
-            // The padder's refreshes; of a long while the first ones and the last one will do.
+            // The padder's refreshes. Of a long pause, the first ones and the last are enough.
             for _ in 0..4 {
                 if looked + 0.1 < next {
                     looked += 0.1;
@@ -90,15 +90,14 @@ fn counts(uids: &[u64], shards: u64) -> Vec<f64> {
     counts
 }
 
-/// How far the fullest or emptiest shard is from its share, as a part of that.
+/// Returns the largest deviation of a shard from its share, relative to that share.
 fn unevenness(uids: &[u64], shards: u64) -> f64 {
     let share = uids.len() as f64 / shards as f64;
     let far = |count: f64| (count - share).abs() / share;
     counts(uids, shards).into_iter().map(far).fold(0.0, f64::max)
 }
 
-/// Whether the counts may be those of random shards: χ² with p > 0.001, by Wilson and Hilferty's
-/// approximation.
+/// Returns whether the counts may be random: χ² with p > 0.001, by Wilson and Hilferty's approximation.
 fn may_be_random(uids: &[u64], shards: u64) -> bool {
     let share = uids.len() as f64 / shards as f64;
     let sum: f64 =
@@ -121,7 +120,7 @@ fn at_constant_rates_uids_are_even_over_shards() {
             assert!(worst < 0.1, "{rate} a second over {shards} shards: {worst}");
         }
         for shards in OTHERS {
-            // At a take in a hundred ticks they are in step: see `RATES`.
+            // At one take in a hundred ticks they advance in step; see `RATES`.
             if rate > 0.05 {
                 assert!(may_be_random(&uids, shards), "{rate} a second over {shards} shards");
             }
@@ -145,7 +144,7 @@ fn at_random_times_uids_are_even_over_shards() {
     }
 }
 
-/// One handle that is kept, and one for each uid.
+/// With one handle for all uids, and with a new handle for each.
 #[test]
 #[cfg_attr(miri, ignore = "takes very long")]
 fn local_takers_are_even_over_shards() {
@@ -172,7 +171,7 @@ fn local_takers_are_even_over_shards() {
     }
 }
 
-/// What the default is there for.
+/// Shows what the default start is for.
 #[test]
 #[cfg_attr(miri, ignore = "takes very long")]
 fn sequences_that_start_at_zero_put_all_into_one_shard_at_low_rates() {
@@ -202,7 +201,7 @@ fn generators_start_at_different_places() {
     assert!(sequences.iter().any(|sequence| *sequence != sequences[0]), "{sequences:?}");
 }
 
-/// What lies below the start is passed over, and the rest of the tick is there.
+/// The sequences below the start are skipped; the rest of the tick is complete.
 #[test]
 fn after_a_gap_a_tick_goes_on_where_the_last_one_ended() {
     let clock = clock();

@@ -1,4 +1,4 @@
-//! Where a generator starts, and the checks that all of them make before.
+//! Where a generator starts, and the checks of every start.
 
 use std::mem;
 use std::thread;
@@ -18,35 +18,33 @@ use crate::worker::{
     source,
 };
 
-/// A worker's generator that is about to start.
+/// A generator that is about to start.
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) worker_id: u64,
     pub(super) position: Position,
-    /// The worker id is this generator's in this process.
+    /// Keeps the worker id for this generator in this process.
     pub(super) registration: Registration,
     // Dropped after the registration, so that the lease's next holder can register the worker id.
     lease: Option<Lease>,
     max_ahead: Duration,
-    /// How long to wait for the clock, and to try the first renewal of the lease.
+    /// How long to wait for the clock, and to retry the first renewal of the lease.
     patience: Duration,
-    /// Who may have issued what is before the position.
+    /// Who may have issued the uids before the position, for errors and the log.
     why: &'static str,
-    /// The last reading of the clock.
     now: Timestamp,
-    /// Whether the log has said how far ahead of the clock it is.
+    /// Whether the log has said how far ahead of the clock the position is.
     is_logged: bool,
 }
 
-/// What a builder sets of the start.
+/// A builder's settings for the start.
 #[derive(Debug)]
 pub(super) struct StartRequest {
     pub(super) layout: Layout,
     pub(super) worker: Option<WorkerChoice>,
-    /// How far ahead of the clock it may issue; with `None` without limit, or, with a lease, by
-    /// [`LEASED_BORROW`].
+    /// How far ahead of the clock uids may be issued. `None` is without limit or, with a lease, [`LEASED_BORROW`].
     pub(super) max_ahead: Option<Duration>,
-    /// How long the start may wait for the clock; with `None`, as [`LeaseTerms::start_wait`] says.
+    /// How long the start may wait for the clock. `None` is [`LeaseTerms::start_wait`].
     pub(super) max_start_wait: Option<Duration>,
     pub(super) namespace: String,
     pub(super) after: Option<Uid>,
@@ -66,11 +64,11 @@ impl StartRequest {
     }
 }
 
-/// How far a leased worker id may be ahead of the clock: its next holder has to start above that.
+/// How far ahead of the clock a leased worker id may be. Its next holder has to start above that.
 pub(super) const LEASED_BORROW: Duration = Duration::from_secs(600);
 
-/// Checks a worker's generator that is about to start, registers its worker id in this process, and finds
-/// the position above what was issued before. Refuses a position that the clock would take too long to reach.
+/// Checks the request, registers the worker id in this process, and finds the position above all uids issued before.
+/// Refuses a position that the clock would take too long to reach.
 pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
     let StartRequest { layout, worker, max_ahead, max_start_wait, namespace, after } = request;
     let layout = &layout;
@@ -80,9 +78,10 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     let (worker, life) = match choice {
         WorkerChoice::Given(worker) => (worker, None),
         WorkerChoice::From(source) => {
-            // Before the clock, which may fork: both processes would get the same worker id.
+            // Create the mark before reading the clock: a clock may fork, and parent and child would get the same
+            // worker id.
             let life = ForkToken::current();
-            // No worker id is spent for a layout that cannot express the present time.
+            // Do not spend a worker id on a layout that cannot express the present time.
             layout.tick_at(read(clock))?;
             let mut request = WorkerRequest::new(*layout);
             request.max_ahead = max_ahead.unwrap_or(LEASED_BORROW);
@@ -158,8 +157,9 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     Ok(start)
 }
 
-/// Registers the worker id in this process. A store gives a lease to one holder at a time: if another generator of this
-/// process has its worker id, that one's start has failed just now, or will once it hears of the lease.
+/// Registers the worker id in this process. A store gives a lease to one holder at a time. So if another generator of
+/// this process has a leased worker id, its start has just failed, or it is about to learn that its lease is lost:
+/// retry for a moment.
 fn register_with(
     is_leased: bool,
     namespace: &str,
@@ -177,7 +177,7 @@ fn register_with(
     }
 }
 
-/// Returns a uid that was issued, its worker id, and the position after it.
+/// Returns an issued uid, its worker id and the position after it.
 fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> {
     let found = layout.decode(uid)?.worker_id;
     let next = Position::after(layout, uid)?;
@@ -195,17 +195,18 @@ impl Start {
         self.lease.is_some()
     }
 
-    /// Waits until the clock is near enough to the position for the generator to start, and moves the position to the
-    /// present tick if that is later. Then starts the lease, if there is one.
+    /// Waits until the clock is near enough to the position, and moves the position to the present tick if that is
+    /// later. Then starts the lease, if there is one.
     pub(super) fn begin(
         &mut self,
         layout: &Layout,
         clock: &dyn Clock,
     ) -> Result<(Option<LeaseHandle>, IssueHorizon), Error> {
         if let Err(error) = self.wait_for(layout, clock) {
-            // Before the lease is given back, with which another generator may start.
+            // Before the lease is given back: then another generator may start with it.
             self.registration.release(None);
-            // A lease that was renewed meanwhile looks used to its store, which does not free it by itself.
+            // The wait may have renewed the lease. Its store takes a renewed lease for used, and does not free it by
+            // itself.
             if let Some(lease) = self.lease.take() {
                 let _ = lease.release();
             }
@@ -248,19 +249,18 @@ impl Start {
         Ok(())
     }
 
-    /// Returns how long to sleep before the clock is read again; `None` once it is near enough for the generator to
-    /// start. Logs once how far ahead the start is, if that is far. Fails if the wait would be longer than `left`.
+    /// Returns how long to sleep before reading the clock again, or `None` once the generator may start. Logs once if
+    /// the start is far ahead. Fails if the wait would be longer than `left`.
     fn time_until_start(
         &mut self,
         layout: &Layout,
         left: Option<Duration>,
     ) -> Result<Option<Duration>, Error> {
         const NAP: Duration = Duration::from_millis(10);
-        /// Shorter waits are not logged.
         const SHORT: Duration = Duration::from_secs(1);
-        /// Nor is a start that is ahead by less, and may be.
+        /// A start that is ahead by less, within its limit, is not logged.
         const LONG_LEAD: Duration = Duration::from_secs(60);
-        // In a child that the clock forked, the lease is the parent's, and must not be released.
+        // If the clock forked, the child must not release the parent's lease.
         if let Err(error) = self.registration.check() {
             mem::forget(self.lease.take());
             return Err(error);
@@ -268,7 +268,7 @@ impl Start {
         let &mut Self { worker_id, position, now, why, is_logged, .. } = self;
         let until = layout.time_of(position.tick);
         let lead = until.saturating_since(now);
-        // For the tick after one that is used up, takes wait.
+        // The tick after one that is used up may start at once: takes wait for it.
         let next_tick = match position.sequence {
             0 => Duration::from_millis(layout.tick().millis().unsigned_abs()),
             _ => Duration::ZERO,
@@ -286,7 +286,7 @@ impl Start {
             }
             return Ok(None);
         }
-        // Without a deadline it waits forever.
+        // `None` waits forever.
         if left.is_some_and(|left| early > left) {
             let limit = max_lead.saturating_add(self.patience);
             return Err(Error::UsedAhead { worker_id, until, why, now, limit });
@@ -304,11 +304,11 @@ impl Start {
     }
 }
 
-/// Returns whether takers may draw by addition. Between a worker's ticks are the uids of all other workers,
-/// at least as many as its own. Each taker in flight may draw one of those; there are fewer takers than
+/// Returns whether takers may draw by addition. Draws beyond a tick's end land on the uids of other workers, which are
+/// at least as many as the worker's own. Each taker in flight may overdraw by one, and there are fewer takers than
 /// that.
 pub(super) fn has_room_for_draws(layout: &Layout) -> bool {
-    // In the models two takers are many.
+    // In the models, two takers are many.
     const MIN_STRIDE_BITS: u8 = if cfg!(uidring_loom) { 3 } else { 16 };
     let bits = layout.bits();
     bits.worker + bits.sequence >= MIN_STRIDE_BITS

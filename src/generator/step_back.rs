@@ -1,4 +1,4 @@
-//! Clocks that go back far, as at the end of a glitch, which uids stay ahead of.
+//! Detects clocks that go back far, for example at the end of a glitch.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::sync::log;
 use crate::timestamp::Timestamp;
 
-/// As far as a clock goes back without a word: who corrects it goes by less.
+/// Smaller steps back are not reported: ordinary clock corrections stay below this.
 pub(super) const BOUND: Duration = Duration::from_secs(60);
 
-/// How far a clock is behind the latest time that it has said. Logs once that this is far.
+/// Tracks how far the clock is behind the latest time it has shown. Logs once when that reaches [`BOUND`].
 pub(super) struct StepBack {
     latest: Timestamp,
     is_told: bool,
-    /// Called again and again while the clock is far behind.
+    /// Called repeatedly while the clock is far behind.
     hook: Option<Box<dyn Fn() + Send>>,
 }
 
@@ -26,8 +26,8 @@ impl StepBack {
         self.hook = Some(hook);
     }
 
-    /// Returns how far the clock, which says `now`, is behind. The worker's next uid is of the time `next`, and
-    /// no uid may be further ahead of the clock than `limit`.
+    /// Returns how far the clock, which reads `now`, is behind. For the log: `next` is the time of the worker's next
+    /// uid, and `limit` is how far ahead of the clock uids may be.
     pub(super) fn look(
         &mut self,
         now: Timestamp,

@@ -1,5 +1,4 @@
-//! Tasks that wait at a ring, every interleaving of which a model checker tries: run them with
-//! `scripts/loom`.
+//! Loom models of tasks that wait at a ring. Run them with `scripts/loom`.
 
 use std::pin::pin;
 use std::ptr;
@@ -57,7 +56,7 @@ impl Waiting for RingBuffer {
     fn count(&self, _: bool, _: Option<&TakeError>) {}
 }
 
-/// What a generator's future does, without its lease.
+/// What a generator's future does, without the lease.
 async fn take(ring: &RingBuffer) -> Result<u64, TakeError> {
     match ring.try_take() {
         Err(error) => waiting::follow_policy_async(ring, error, || ring.try_take()).await,
@@ -77,7 +76,7 @@ fn sorted(results: impl IntoIterator<Item = Result<u64, TakeError>>) -> Vec<u64>
     numbers
 }
 
-/// No wake-up is lost, and nobody sleeps on a number: the model checker would report the deadlock.
+/// No wake-up is lost, and nobody sleeps although a number is ready: the model checker would report the deadlock.
 #[test]
 fn models_two_tasks_and_a_publication() {
     check(|| {
@@ -107,7 +106,7 @@ fn models_a_task_and_a_thread_that_waits() {
     });
 }
 
-/// Somebody else has taken what a task was woken for: the next publication wakes it again.
+/// Another taker gets what a task was woken for. The next publication wakes the task again.
 #[test]
 fn models_a_task_that_is_woken_for_nothing() {
     check(|| {
@@ -121,8 +120,8 @@ fn models_a_task_that_is_woken_for_nothing() {
     });
 }
 
-/// A task is dropped after no poll, one or two, while another one waits: it has taken a number if and only
-/// if a poll has returned one.
+/// A task is dropped after up to two polls, while another waits. It has taken a number if and only if a poll returned
+/// one.
 #[test]
 fn models_a_task_that_is_dropped() {
     for polls in 0..3 {
@@ -158,11 +157,11 @@ fn models_a_close_releases_a_task() {
     });
 }
 
-/// A ring, and the one that follows it once it has ended, as in a generator that takes a new worker id.
+/// A ring and the one that follows it, as in a generator that gets a new worker id.
 struct Rings {
     first: Arc<RingBuffer>,
     next: Arc<RingBuffer>,
-    /// In a generator the ring's own `OnceLock`, which its `set` and `get` order in the same way.
+    /// Stands for a ring's `OnceLock`, whose `set` and `get` order in the same way.
     has_next: AtomicBool,
 }
 
@@ -196,7 +195,7 @@ impl Rings {
     }
 }
 
-/// As a generator, at the current ring.
+/// As a generator's, at the current ring.
 impl Waiting for Rings {
     type Error = TakeError;
 
@@ -227,8 +226,8 @@ impl Waiting for Rings {
     fn count(&self, _: bool, _: Option<&TakeError>) {}
 }
 
-/// A thread and a task wait at a ring, of which one number may still be taken, when the generator goes on with the
-/// next ring. Both go on there, and nothing is lost or comes twice.
+/// A thread and a task wait at a ring with one number left when the generator moves on to the next ring. Both continue
+/// there, and nothing is lost or repeated.
 #[test]
 fn models_takers_follow_to_the_next_ring() {
     for is_task in [false, true] {
@@ -253,7 +252,7 @@ fn models_takers_follow_to_the_next_ring() {
     }
 }
 
-/// A task that finds itself in a child, between two polls, takes nothing, and touches no lock of its parent.
+/// A task that finds itself in a child between two polls takes nothing, and touches no lock of its parent.
 #[test]
 fn models_a_task_in_a_child() {
     check(|| {

@@ -1,4 +1,4 @@
-//! The source of the cached generator's runs: one tick after another.
+//! The cached generator's source of runs: one run per tick.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,33 +14,31 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::timestamp::Timestamp;
 use crate::worker::IssueHorizon;
 
-/// How far uids may be from the clock.
+/// How far uids may be from the clock; `None` is without limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Ahead of it; without limit if `None`.
     pub(super) max_borrow: Option<Duration>,
-    /// Behind it; without limit if `None`.
     pub(super) max_lag: Option<Duration>,
     /// How often stale uids are discarded.
     pub(super) refresh: Duration,
 }
 
-/// How far the padding is: written by whoever pads, read by `stats` and errors.
+/// Padding progress. Written by the thread that pads, read by `stats` and errors.
 #[derive(Debug, Default)]
 pub(super) struct PaddingProgress {
-    /// The next tick to be padded.
+    /// The next tick to pad.
     tick: AtomicU64,
-    /// Whether it is too far ahead of the clock.
+    /// Whether that tick is too far ahead of the clock.
     borrowed: AtomicBool,
-    /// How far ahead of the clock it was when that was too far, in milliseconds.
+    /// How far ahead it was at that time, in milliseconds.
     lead: AtomicU64,
-    /// How long the time field will last at the present rate, in milliseconds.
+    /// How long the time field lasts at the present rate, in milliseconds.
     life: AtomicU64,
-    /// How far the clock is behind the latest time that it has said, in milliseconds.
+    /// How far the clock is behind the latest time it has shown, in milliseconds.
     clock_behind: AtomicU64,
 }
 
-// Relaxed throughout: each value stands for itself.
+// Relaxed throughout: the values are independent of each other.
 impl PaddingProgress {
     pub(super) fn tick(&self) -> u64 {
         self.tick.load(Ordering::Relaxed)
@@ -63,23 +61,22 @@ impl PaddingProgress {
     }
 }
 
-/// Half of the difference of two readings of a clock.
+/// Half a millisecond, the clock's resolution.
 const HALF_A_READING: Duration = Duration::from_micros(500);
 
-/// Walks the ticks of one worker, each to its last sequence number, and never back. Neither a full ring nor
-/// a clock that is set back makes it drop or repeat a part of a tick. If the clock is ahead of it, it goes
-/// on from there.
+/// Walks the ticks of one worker, each to its last sequence number, and never backwards. A full ring or a clock that is
+/// set back never makes it drop or repeat part of a tick. If the clock gets ahead of it, it jumps to the clock's tick.
 #[derive(Debug)]
 pub(super) struct TickRuns<C> {
     layout: Layout,
     worker_id: u64,
     clock: C,
     bounds: Bounds,
-    /// Where the next run starts; its tick is above the layout's last one when nothing is left.
+    /// Where the next run starts. Its tick is above the layout's last one if nothing is left.
     next: Position,
-    /// The last tick that may be borrowed, by the clock's last reading.
+    /// The last tick that may be borrowed, as of `now`.
     last_borrowable: u64,
-    /// The first number that is not stale, likewise.
+    /// The first number that is not stale, as of `now`.
     oldest: u64,
     /// The clock's last reading.
     now: Timestamp,
@@ -87,12 +84,12 @@ pub(super) struct TickRuns<C> {
     step_back: StepBack,
     progress: Arc<PaddingProgress>,
     issue_horizon: IssueHorizon,
-    /// The last tick that the issue horizon has allowed.
+    /// The last tick that the issue horizon allowed.
     granted: Option<u64>,
 }
 
 impl<C: Clock> TickRuns<C> {
-    /// A run for each tick, from `start` on.
+    /// Starts at `start`.
     pub(super) fn new(
         layout: Layout,
         worker_id: u64,
@@ -127,19 +124,19 @@ impl<C: Clock> TickRuns<C> {
         &self.progress
     }
 
-    /// Sets what is called while the clock is far behind what it said before. It may run in any thread that pads.
+    /// Sets a hook that is called repeatedly while the clock is far behind. It may run in any thread that pads.
     pub(super) fn on_clock_back(&mut self, hook: Box<dyn Fn() + Send>) {
         self.step_back.on_clock_back(hook);
     }
 
-    /// Goes on with a later tick.
+    /// Continues with a later tick.
     fn go_to(&mut self, tick: u64) {
         self.next = Position { tick, sequence: 0 };
         self.progress.tick.store(tick, Ordering::Relaxed);
         self.issue_horizon.reach(tick);
     }
 
-    /// Returns the tick at a time, or the nearest one of the layout.
+    /// Returns the tick at a time, clamped to the layout.
     fn nearest_tick(&self, time: Timestamp) -> u64 {
         match self.layout.tick_at(time) {
             Ok(tick) => tick,
@@ -148,7 +145,7 @@ impl<C: Clock> TickRuns<C> {
         }
     }
 
-    /// Returns the first tick whose uids are not stale. The present one never is.
+    /// Returns the first tick whose uids are not stale. The present tick is never stale.
     fn oldest_tick(&self) -> u64 {
         let Some(max_lag) = self.bounds.max_lag else { return 0 };
         let lag = i64::try_from(max_lag.as_millis()).unwrap_or(i64::MAX);
@@ -166,16 +163,16 @@ impl<C: Clock> TickRuns<C> {
         self.now = now;
         let present = match self.layout.tick_at(self.now) {
             Ok(tick) => tick,
-            // No tick can express this time: nothing more is issued, even if some ticks were left.
+            // No tick can express this time. Issue nothing more, even if ticks are left.
             Err(Error::LayoutExhausted { .. }) => self.layout.max_tick() + 1,
-            // The clock was set back: nothing is repeated, the walk goes on.
+            // Before the epoch: the clock was set back. Continue from the next tick.
             Err(_) => 0,
         };
         if present > self.next.tick {
             self.go_to(present);
         }
         self.last_borrowable = match self.bounds.max_borrow {
-            // Beyond the last tick the layout's end decides, not the horizon.
+            // No limit; the layout's end stops the walk.
             None => u64::MAX,
             Some(limit) => match self.layout.tick_at(self.now.saturating_add(limit)) {
                 Err(Error::LayoutExhausted { .. }) => u64::MAX,
@@ -193,7 +190,7 @@ impl<C: Clock> TickRuns<C> {
         self.oldest = self.layout.first_number(self.oldest_tick());
     }
 
-    /// Returns the time until the next tick may be issued, or until asking again is useful.
+    /// Returns how long to wait before asking for the next tick again, or `None` if it may be issued now.
     fn wait_for_next(&mut self) -> Option<Duration> {
         let tick = self.next.tick;
         let waits = tick > self.last_borrowable;
@@ -205,7 +202,7 @@ impl<C: Clock> TickRuns<C> {
             return None;
         }
         if self.issue_horizon.check(tick).is_err() {
-            // About the time that the store needs to answer.
+            // About as long as a store needs to answer.
             return Some(Duration::from_millis(1));
         }
         self.granted = Some(tick);
@@ -217,10 +214,10 @@ impl<C: Clock> TickRuns<C> {
         let limit = self.bounds.max_borrow?;
         let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);
         self.progress.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
-        // The clock says milliseconds, of which the last one may be over at any time. Who slept for a whole one
+        // The clock reports whole milliseconds, and the current one may end at any time. Sleeping for the full rest
         // would come later with each tick, and skip one now and then.
         let left = lead.saturating_sub(limit).saturating_sub(HALF_A_READING).max(HALF_A_READING);
-        // A clock may jump: the padder reads it at least as often as it refreshes.
+        // The clock may jump, so read it at least once per refresh.
         Some(left.min(self.bounds.refresh))
     }
 }
@@ -231,7 +228,7 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
             return None;
         }
         let now = read(&self.clock);
-        // Takers that help pad many times in a millisecond.
+        // Helping takers call this many times per millisecond.
         if now != self.now {
             self.update(now);
         }
@@ -274,7 +271,7 @@ mod tests {
     use crate::timestamp::Timestamp;
     use std::time::Duration;
 
-    /// 4 ticks, 8 uids each; the clock stands at tick 0.
+    /// Four ticks of 8 uids. The clock is at tick 0.
     fn runs(start: Position) -> (TickRuns<ManualClock>, ManualClock) {
         let bits = Bits { time: 2, worker: 1, sequence: 3 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
@@ -285,7 +282,7 @@ mod tests {
     const FREE: Bounds =
         Bounds { max_borrow: None, max_lag: None, refresh: Duration::from_millis(100) };
 
-    /// The tick and sequence of the next run, which goes on to the tick's end.
+    /// Returns tick and sequence of the next run, which must reach the tick's end.
     fn next(runs: &mut TickRuns<ManualClock>) -> Option<(u64, u64)> {
         match runs.next_run() {
             NextRun::Part { first, length } => {
@@ -358,7 +355,7 @@ mod tests {
         assert_eq!(runs.oldest_fresh(), Some(0), "nothing is ever too old");
         let all: Vec<_> = (0..3).map(|_| next(&mut runs)).collect();
         assert_eq!(all, [(10, 4), (11, 0), (12, 0)].map(Some));
-        // Tick 13 is 2.5 s ahead, and may be in 0.9 s; but a clock may be set.
+        // Tick 13 is 2.5 s ahead, and allowed in 0.9 s. The wait is a refresh, because the clock may be set.
         assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(100)));
         assert_eq!(runs.progress().lead(), Duration::from_millis(2_500));
         clock.advance(Duration::from_millis(850));
@@ -367,7 +364,7 @@ mod tests {
         clock.advance(Duration::from_millis(50));
         runs.oldest_fresh();
         assert_eq!(next(&mut runs), Some((13, 0)));
-        // At the layout's end it is the end, not the limit, that stops.
+        // Near the layout's end, the end stops the walk, not the limit.
         clock.set(Timestamp::from_millis(255_999));
         runs.oldest_fresh();
         assert_eq!(next(&mut runs), Some((255, 0)));
@@ -383,14 +380,14 @@ mod tests {
         for (max_lag, now, oldest) in [
             (0, 0, 0),
             (0, 5_000, 5),
-            // The present tick is never too old.
+            // The present tick is never stale.
             (0, 5_999, 5),
             (1_000, 5_000, 4),
             (1_000, 5_001, 5),
             (2_500, 9_500, 7),
             (2_500, 9_501, 8),
             (60_000, 59_999, 0),
-            // Before the epoch, and after the end, where nothing is left.
+            // Before the epoch, and after the end.
             (1_000, -5_000, 0),
             (1_000, 256_500, 256),
         ] {

@@ -1,4 +1,4 @@
-//! The trait that all generators share.
+//! The trait of all generators.
 
 use std::time::Duration;
 
@@ -6,65 +6,65 @@ use crate::error::{Error, FillError, TakeError};
 use crate::layout::{Decoded, Layout};
 use crate::uid::Uid;
 
-/// What every generator does: it hands out each uid once, and none that a generator with the same layout and
-/// another worker id could hand out.
+/// A generator hands out each uid once, and never one that a generator with the same layout and another worker id could
+/// hand out.
 ///
-/// All methods take `&self`, and those of the generators themselves may be called from any number of threads at
-/// once. If one take returns before another begins, its uid is smaller; with a
-/// [`PerThreadGenerator`](crate::PerThreadGenerator), only where both are the same thread's.
+/// All methods take `&self`. Those of this crate's generators may be called from any number of threads at once. If one
+/// take returns before another begins, its uid is smaller. With a [`PerThreadGenerator`](crate::PerThreadGenerator)
+/// this holds only within a thread, and a [new worker id](crate::generator::OnClockBack::NewWorkerId) breaks the order.
 ///
-/// Cached and clock-driven generators have these methods of their own, too: the trait is for code that takes any. A task takes by
-/// [`AsyncUidGenerator`]. A [`LocalGenerator`](crate::LocalGenerator) is no `UidGenerator`: it belongs to one
+/// Cached and clock-driven generators also have these methods without the trait. Use the trait in generic code, and
+/// [`AsyncUidGenerator`] in tasks. A [`LocalGenerator`](crate::LocalGenerator) is no `UidGenerator`: it belongs to one
 /// thread, and its takes need `&mut self`.
 pub trait UidGenerator {
-    /// The next uid, or at once the reason why there is none now. It never waits.
+    /// Returns the next uid, or an error at once. Never waits.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`] or [`TakeError::BorrowLimit`] if nothing is ready; the other ones
-    /// whatever the policy.
+    /// [`TakeError::Empty`] or [`TakeError::BorrowLimit`] if nothing is ready. The other errors do not depend on the
+    /// policy.
     fn try_next_uid(&self) -> Result<Uid, TakeError>;
 
-    /// As many uids as are ready now, up to `out.len()`, written to the front of `out` in
-    /// increasing order; returns how many. It never waits. With an empty `out` it does nothing.
+    /// Writes as many uids as are ready, at most `out.len()`, to the front of `out` in increasing order, and returns
+    /// how many. Never waits. An empty `out` does nothing.
     ///
     /// # Errors
     ///
-    /// As [`try_next_uid`](Self::try_next_uid), if there was not even one.
+    /// As [`try_next_uid`](Self::try_next_uid), if not even one was ready.
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError>;
 
-    /// Sleeps until a uid may be ready, or for `timeout` at most. It may return early.
+    /// Sleeps until a uid may be ready, for at most `timeout`. May return early.
     fn wait(&self, timeout: Option<Duration>);
 
-    /// How the uids are made up.
+    /// Returns the layout of the uids.
     fn layout(&self) -> &Layout;
 
-    /// The worker id in the uids from now on; it changes only where the builder of a cached generator
-    /// [allows that](crate::generator::CachedBuilder::on_clock_back).
+    /// Returns the worker id of future uids. It only changes if the builder of a cached generator [allows
+    /// that](crate::generator::CachedBuilder::on_clock_back).
     fn worker_id(&self) -> u64;
 
-    /// Ends the generator: takers that wait are released, and every take from now on gets
-    /// [`TakeError::Closed`]. A second close changes nothing.
+    /// Closes the generator. Waiting takers are released, and every later take fails with [`TakeError::Closed`].
+    /// Closing again changes nothing.
     fn close(&self);
 
-    /// The next uid; when nothing is ready, the take policy decides.
+    /// Returns the next uid. If nothing is ready, the take policy decides.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`], [`TakeError::BorrowLimit`] or [`TakeError::DeadlineExceeded`] as the policy
-    /// says; [`TakeError::TimeExhausted`], [`TakeError::LeaseLost`], [`TakeError::Forked`],
-    /// [`TakeError::Closed`] and the clock's errors whatever the policy.
+    /// As the policy says: [`TakeError::Empty`], [`TakeError::BorrowLimit`] or [`TakeError::DeadlineExceeded`].
+    /// Whatever the policy: [`TakeError::TimeExhausted`], [`TakeError::LeaseLost`], [`TakeError::Forked`],
+    /// [`TakeError::Closed`] and the clock's errors.
     fn next_uid(&self) -> Result<Uid, TakeError>;
 
-    /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take policy
-    /// decides anew. Uids of one call need not be neighbours.
+    /// Fills all of `out` with increasing uids, which need not be consecutive. Whenever nothing is ready, the take
+    /// policy applies anew.
     ///
     /// # Errors
     ///
-    /// [`FillError`] says how many uids were filled in before the error: those are good.
+    /// [`FillError`] holds the number of uids that were written before the error. Those are good.
     fn fill(&self, out: &mut [Uid]) -> Result<(), FillError>;
 
-    /// An endless iterator over [`next_uid`](Self::next_uid); after an error it tries anew.
+    /// Returns an endless iterator over [`next_uid`](Self::next_uid). After an error, it tries again.
     ///
     /// ```
     /// use uidring::{CachedUidGenerator, UidGenerator};
@@ -82,7 +82,7 @@ pub trait UidGenerator {
         Uids { generator: self }
     }
 
-    /// The fields of a uid of this generator's layout.
+    /// Returns the fields of a uid of this generator's layout.
     ///
     /// # Errors
     ///
@@ -92,10 +92,10 @@ pub trait UidGenerator {
     }
 }
 
-/// Takes for tasks, of any generator. They wait without blocking their thread, on any runtime.
+/// Takes for tasks, from any generator and on any runtime. They wait without blocking the thread.
 ///
-/// The futures are `Send`, so generic code can spawn them, and allocate nothing. Therefore this trait has no trait
-/// objects; [`UidGenerator`] has.
+/// The futures are `Send`, so that generic code can spawn them, and they do not allocate. Therefore this trait has no
+/// trait objects; [`UidGenerator`] does.
 ///
 /// ```
 /// use uidring::{AsyncUidGenerator, TakeError, Uid};
@@ -110,23 +110,23 @@ pub trait UidGenerator {
 /// # Ok::<(), uidring::Error>(())
 /// ```
 pub trait AsyncUidGenerator: UidGenerator + Sync {
-    /// [`next_uid`](UidGenerator::next_uid) for a task: where that waits, the future is pending. When a uid is ready,
-    /// so is the future at its first poll.
+    /// Async [`next_uid`](UidGenerator::next_uid): the future is pending while that would wait. If a uid is ready, so
+    /// is the future, at its first poll.
     ///
-    /// The future takes a uid in the poll that returns it, so that none is lost if it is dropped.
+    /// The poll that takes a uid returns it, so dropping the future loses none.
     ///
     /// # Errors
     ///
     /// As [`UidGenerator::next_uid`].
     fn next_uid_async(&self) -> impl Future<Output = Result<Uid, TakeError>> + Send;
 
-    /// Appends `count` increasing uids to `out`; whenever nothing is ready, the take policy decides anew.
+    /// Appends `count` increasing uids to `out`. Whenever nothing is ready, the take policy applies anew.
     ///
-    /// Uids that were appended before an error, or before the future is dropped, are good.
+    /// Uids that were appended before an error, or before the future was dropped, are good.
     ///
     /// # Errors
     ///
-    /// As [`UidGenerator::next_uid`]. After a fork amid the call, nothing was appended.
+    /// As [`UidGenerator::next_uid`]. After a fork during the call, nothing is appended.
     fn fill_async(
         &self,
         out: &mut Vec<Uid>,
@@ -134,8 +134,7 @@ pub trait AsyncUidGenerator: UidGenerator + Sync {
     ) -> impl Future<Output = Result<(), TakeError>> + Send;
 }
 
-/// An endless iterator over the uids of a generator, such as [`UidGenerator::uids`]; after an error
-/// it tries anew.
+/// An endless iterator over a generator's uids, from [`UidGenerator::uids`]. After an error, it tries again.
 #[derive(Clone, Copy, Debug)]
 pub struct Uids<'a, G> {
     generator: &'a G,

@@ -1,4 +1,4 @@
-//! Text forms of layouts, their widths and ticks.
+//! Text forms of layouts, widths and ticks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ impl FromStr for Bits {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // Digits only: `parse` by itself would take a plus sign too.
+        // `parse` alone would accept a plus sign.
         let digits = |field: &str| {
             field.bytes().all(|byte| byte.is_ascii_digit()).then(|| field.parse().ok()).flatten()
         };
@@ -69,7 +69,7 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Reads what it prints; the epoch may also be a date, as in `41/10/12 in ms since 2026-01-01`.
+/// Parses what it prints. The epoch may also be a date, as in `41/10/12 in ms since 2026-01-01`.
 ///
 /// ```
 /// use uidring::Layout;

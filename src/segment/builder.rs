@@ -1,4 +1,4 @@
-//! Settings of a generator.
+//! Settings of the segment generator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,105 +21,104 @@ pub struct SegmentBuilder {
     settings: Settings,
 }
 
-/// More segments than this in memory are a longer step's work.
+/// A longer step serves better than more segments in memory.
 const MAX_DEPTH: u64 = 64;
 
-/// In milliseconds.
+/// In milliseconds, as the next.
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
 impl SegmentGenerator {
-    /// A builder with the defaults: waiting takes, prefetch at 10 %, two segments in memory and up
-    /// to four, Leaf's rule for the step (15 min, factor 2, up to 1,000,000), the tags read again
-    /// every 60 s.
+    /// Returns a builder with the defaults: takes that wait, prefetch at 10 %, two to four segments in memory, Leaf's
+    /// step rule (15 min, factor 2, up to 1,000,000), and the tags read again every 60 s.
     pub fn builder(store: impl SegmentStore) -> SegmentBuilder {
         SegmentBuilder { store: Box::new(store), settings: Settings::default() }
     }
 }
 
 impl SegmentBuilder {
-    /// What a take does when no id is in memory; it waits if not set.
+    /// Sets what a take does if no id is in memory; it waits if not set.
     #[must_use]
     pub fn take_policy(mut self, policy: TakePolicy) -> Self {
         self.settings.take_policy = policy;
         self
     }
 
-    /// How many percent of a segment, 1 to 99, are used when the next one is loaded; 10 if not set.
+    /// Sets how many percent of a segment, 1 to 99, are used when the next is loaded; 10 if not set.
     #[must_use]
     pub fn prefetch(mut self, percent: u32) -> Self {
         self.settings.prefetch = percent;
         self
     }
 
-    /// How many segments there are in memory when all are loaded, the current one included: 1 to
-    /// 64, and 2, as in Leaf, if not set. With 1, the next one is loaded when there is none left.
+    /// Sets how many segments to keep in memory, including the current one: 1 to 64; 2, as in Leaf, if not set. With 1,
+    /// the next segment is loaded when none is left.
     #[must_use]
     pub fn depth(mut self, segments: u64) -> Self {
         self.settings.depth = segments;
         self
     }
 
-    /// How many segments it may become: each time takers have used up all that was in memory, it is
-    /// one more. Up to 64, and 4 if not set, or the [`depth`](Self::depth) if that is more.
+    /// Sets the greatest depth. Each time takers use up all that is in memory, the depth grows by one. Up to 64; if not
+    /// set, 4 or the [`depth`](Self::depth) if that is more.
     #[must_use]
     pub fn max_depth(mut self, segments: u64) -> Self {
         self.settings.max_depth = segments;
         self
     }
 
-    /// A segment that lasts less than this makes the step longer; one that lasts twice as long or
-    /// longer makes it shorter again; 1 ms to a day, and 15 min if not set.
+    /// Sets the duration of a segment, 1 ms to a day; 15 min if not set. One that lasts less makes the step longer; one
+    /// that lasts at least twice as long makes it shorter.
     #[must_use]
     pub fn segment_duration(mut self, duration: Duration) -> Self {
         self.settings.step_rule.duration = duration;
         self
     }
 
-    /// By how much the step becomes longer and shorter: 1, for not at all, to 1,000; 2 if not set.
+    /// Sets the factor by which the step changes, 1 to 1,000; 1 keeps it. 2 if not set.
     #[must_use]
     pub fn step_factor(mut self, factor: u64) -> Self {
         self.settings.step_rule.factor = factor;
         self
     }
 
-    /// The longest step that comes of that; 1,000,000 if not set. A table that asks for more gets
-    /// more. It is never shorter than the table's step.
+    /// Sets the longest step that this leads to; 1,000,000 if not set. The step is never shorter than the table's, even
+    /// if that is longer.
     #[must_use]
     pub fn max_step(mut self, step: u64) -> Self {
         self.settings.step_rule.max = step;
         self
     }
 
-    /// How often the tags are read again, 1 ms to a day; 60 s if not set.
+    /// Sets how often the tags are read again, 1 ms to a day; 60 s if not set.
     #[must_use]
     pub fn refresh(mut self, interval: Duration) -> Self {
         self.settings.refresh = interval;
         self
     }
 
-    /// How long to wait after a load that failed, 1 ms to an hour: `first` after the first one,
-    /// then twice as long each time, up to `longest`; 10 ms and 1 s if not set.
+    /// Sets the pauses after failed loads, 1 ms to an hour: `first`, then twice as long each time, up to `longest`; 10
+    /// ms and 1 s if not set.
     #[must_use]
     pub fn retry(mut self, first: Duration, longest: Duration) -> Self {
         self.settings.retry = Retry { first, longest };
         self
     }
 
-    /// The clock by which it is known how long a segment lasted; the operating system's if not set.
+    /// Sets the clock that measures how long a segment lasts; by default the operating system's.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.settings.clock = Arc::new(clock);
         self
     }
 
-    /// Checks the settings, reads the tags, and starts the thread. No segment is loaded before a tag
-    /// is used.
+    /// Checks the settings, reads the tags, and starts the thread. A tag's first segment is loaded when the tag is
+    /// first used.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for settings that are not possible; the store's own where the
-    /// tags cannot be read; [`Error::Thread`]; [`Error::Forked`] where the store forks.
+    /// [`Error::OptionOutOfRange`] for impossible settings, the store's error if the tags cannot be read,
+    /// [`Error::Thread`], and [`Error::Forked`] if the store forks.
     pub fn build(self) -> Result<SegmentGenerator, Error> {
         let Self { mut store, mut settings } = self;
         check(&settings)?;
@@ -137,14 +136,14 @@ impl SegmentBuilder {
         Ok(SegmentGenerator::new(shared, thread))
     }
 
-    /// [`build`](Self::build) for a task: what blocks runs in a thread of its own.
+    /// Async [`build`](Self::build). The blocking work runs in its own thread.
     ///
-    /// If the future is dropped before it is done, the generator is dropped once it is built.
+    /// If the future is dropped early, the generator is dropped once it is built.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build); [`Error::Thread`] if the operating system starts no thread, and
-    /// [`Error::CallPanicked`] where the store panics.
+    /// As [`build`](Self::build). Also [`Error::Thread`] if no thread can be started, and [`Error::CallPanicked`] if
+    /// the store panics.
     pub async fn build_async(self) -> Result<SegmentGenerator, Error> {
         future::in_own_thread(|| self.build()).await
     }

@@ -1,4 +1,4 @@
-//! The segments of one tag: the current one, and those that come after it.
+//! The segments of one tag: the current one and its successors.
 
 #[cfg(test)]
 mod tests;
@@ -11,17 +11,17 @@ use super::ticket_view::{Drawn, Span, TicketView};
 use crate::error::{Chain, Error, TakeError, check_option, error_traits};
 use crate::sync::{EventCount, ForkGuarded, ForkToken, Forked};
 
-/// Ranges of ids, one after another, that any number of takers use up. Each take is one atomic
-/// addition; a take that finds the end of a range goes on with the next one.
+/// Consecutive ranges of ids that any number of takers use up. A take is one atomic addition. At the end of a range,
+/// takes continue with the next.
 ///
-/// A [`SegmentGenerator`](crate::SegmentGenerator) has one for each tag. It can be used alone, too, for
-/// ranges that come from elsewhere.
+/// A [`SegmentGenerator`](crate::SegmentGenerator) has one per tag. You can also use it alone, with ranges from
+/// elsewhere.
 ///
-/// - No id of a range is given out twice, and no id that is not of a range.
-/// - Order: if one take returns before another begins, its id is the smaller.
-/// - Every id is given out, except those of a range that is [discarded](Self::discard), and one for each
-///   taker whose thread is stopped twice between two instructions, each time for as long as the others
-///   need for several ranges; [`lapped`](ChainStats::lapped) counts these.
+/// - Each id of a range is given out at most once, and no other ids are.
+/// - If one take returns before another begins, its id is smaller.
+/// - Ids are only lost if their range is [discarded](Self::discard), or if a taker's thread is stopped twice in a take,
+///   each time for as long as the others need for several ranges. The latter loses one id per taker, and
+///   [`lapped`](ChainStats::lapped) counts these.
 /// - A forked child gets [`TakeError::Forked`].
 ///
 /// ```
@@ -44,19 +44,19 @@ pub struct SegmentChain {
     ready: EventCount,
 }
 
-/// What changes once or twice a segment.
+/// State that changes once or twice per segment.
 #[derive(Debug, Default)]
 struct SegmentQueue {
     current: Option<Span>,
-    /// More of the current segment is used than the mark allows.
+    /// The current segment has passed its mark.
     marked: bool,
-    /// The last segments before it, the oldest first.
+    /// The last segments before it, oldest first.
     past: VecDeque<Span>,
     /// The segments after it.
     waiting: VecDeque<Range<u64>>,
-    /// The end of the last range that was pushed.
+    /// The end of the last range pushed.
     end: u64,
-    /// Takers have found nothing, and [`ChainEvent::Dried`] has been reported.
+    /// Takers found nothing, and [`ChainEvent::Dried`] was reported.
     dry: bool,
     closed: bool,
     prefetch: u32,
@@ -65,46 +65,46 @@ struct SegmentQueue {
     lapped: u64,
 }
 
-/// How many of the last segments are remembered for takers that come late with a ticket. In the models
-/// few enough that some are forgotten.
+/// How many past segments are remembered for takers that come late with a ticket. Few enough in the models that some
+/// are forgotten.
 const PAST: usize = if cfg!(uidring_loom) { 2 } else { 8 };
 
 /// Statistics of a [`SegmentChain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChainStats {
-    /// The id that the next take would get, were there no others.
+    /// The id of the next take; `None` if nothing is left.
     pub position: Option<u64>,
-    /// Ids that are left in memory.
+    /// Ids left in memory.
     pub left: u64,
-    /// Segments that are left in memory, the current one included.
+    /// Segments left in memory, including the current one.
     pub segments: usize,
-    /// Ids that were pushed.
+    /// Ids pushed.
     pub reserved: u64,
-    /// Ids that were discarded.
+    /// Ids discarded.
     pub discarded: u64,
     /// Ids that may have been lost because their taker's thread was stopped for too long.
     pub lapped: u64,
 }
 
-/// A range that must not follow those before it.
+/// Why a range cannot be pushed.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushError {
-    /// The range is empty, or does not fit 63 bits.
+    /// The range is empty, or does not fit in 63 bits.
     #[error("invalid range {start}..{end}: the end must be above the start, and at most 2^63 - 1")]
     NoRange {
-        /// Where it begins.
+        /// The range's start.
         start: u64,
-        /// Where it ends.
+        /// The range's end.
         end: u64,
     },
     /// Ids of the range may have been given out before.
     #[error("the range starts at {start}, and ids up to {end} were in use before")]
     Backwards {
-        /// Where it begins.
+        /// The range's start.
         start: u64,
-        /// One above the last id of the ranges before it.
+        /// One above the last id of the earlier ranges.
         end: u64,
     },
     /// This process is a forked child of the one that made the chain.
@@ -120,13 +120,12 @@ impl From<Forked> for PushError {
     }
 }
 
-/// What happens in a chain. Whoever handles it reads a clock, so it is handled after the chain's lock is
-/// released.
+/// An event in a chain. Handling it reads a clock, so this happens after the chain's lock is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChainEvent {
     /// The current segment has no id left.
     UsedUp,
-    /// The next segment has become the current one.
+    /// The next segment has become current.
     Begun,
     /// There was no next segment. Reported once until there is one again.
     Dried,
@@ -142,33 +141,31 @@ pub(super) struct Supply {
 /// The result of a take that the fast path could not finish.
 #[derive(Debug)]
 pub(super) struct Settled {
-    /// None where nothing is left.
+    /// `None` if nothing is left.
     pub(super) id: Option<u64>,
     pub(super) supply: Supply,
-    /// What has happened in the chain meanwhile.
     pub(super) events: Vec<ChainEvent>,
 }
 
 impl Supply {
-    /// Whether another segment is to be loaded, to have `depth` of them.
+    /// Whether to load another segment, to have `depth` of them.
     pub(super) fn is_short_of(self, depth: usize) -> bool {
         self.marked && self.segments < depth
     }
 }
 
 impl SegmentChain {
-    /// Returns an empty chain. Once `prefetch` percent of a segment, 1 to 99, are used,
-    /// [`is_low`](Self::is_low) returns true.
+    /// Returns an empty chain. [`is_low`](Self::is_low) returns true once `prefetch` percent of a segment, 1 to 99, are
+    /// used.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for another percentage.
+    /// [`Error::OptionOutOfRange`] for any other percentage.
     pub fn new(prefetch: u32) -> Result<Self, Error> {
         check_option("prefetch", prefetch, 1..=99)?;
         Ok(Self::with_life(ForkToken::current(), prefetch))
     }
 
-    /// A chain for the process of the token.
     pub(super) fn with_life(life: ForkToken, prefetch: u32) -> Self {
         let queue = SegmentQueue { dry: true, prefetch, ..SegmentQueue::default() };
         let queue = ForkGuarded::new(life, queue);
@@ -176,17 +173,16 @@ impl SegmentChain {
         Self { view: TicketView::new(life), queue, ready }
     }
 
-    /// Appends a range, and wakes takers that wait. A closed chain discards it.
+    /// Appends a range, and wakes waiting takers. A closed chain discards it.
     ///
     /// # Errors
     ///
-    /// [`PushError`] for a range that is not above all ranges before it, whether they were used or not; and
-    /// in a forked child.
+    /// [`PushError`] for a range that is not above all earlier ranges, used or not, and in a forked child.
     pub fn push(&self, ids: Range<u64>) -> Result<(), PushError> {
         self.append(ids).map(drop)
     }
 
-    /// [`push`](Self::push) that returns what has happened in the chain.
+    /// [`push`](Self::push) that returns the events.
     pub(super) fn append(&self, ids: Range<u64>) -> Result<Vec<ChainEvent>, PushError> {
         let Range { start, end } = ids;
         if start >= end || end >> 63 != 0 {
@@ -214,8 +210,7 @@ impl SegmentChain {
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`] when all segments are used up; [`TakeError::Closed`];
-    /// [`TakeError::Forked`].
+    /// [`TakeError::Empty`] if all segments are used up, [`TakeError::Closed`], and [`TakeError::Forked`].
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
         match self.draw() {
@@ -233,12 +228,12 @@ impl SegmentChain {
         }
     }
 
-    /// Takes up to `out.len()` ids, writes them to the front of `out` in increasing order, and
-    /// returns how many. Never waits for a segment. With an empty `out` it does nothing.
+    /// Takes up to `out.len()` ids, writes them to the front of `out` in increasing order, and returns how many. Never
+    /// waits for a segment. An empty `out` does nothing.
     ///
     /// # Errors
     ///
-    /// As [`try_take`](Self::try_take), if there was not even one.
+    /// As [`try_take`](Self::try_take), if not even one was left.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, TakeError> {
         self.fill(out, &mut |missed| self.take_slowly(missed))
     }
@@ -278,12 +273,11 @@ impl SegmentChain {
         self.wait_or(timeout, || self.queue.lock().map_or(true, |queue| queue.closed));
     }
 
-    /// [`wait`](Self::wait) until `over`, too; whoever makes that true calls [`wake`](Self::wake).
+    /// [`wait`](Self::wait), also until `over`. Whatever makes that true must call [`wake`](Self::wake).
     pub(super) fn wait_or(&self, timeout: Option<Duration>, over: impl Fn() -> bool) {
         self.ready.wait(timeout, || self.view.is_open() || over());
     }
 
-    /// Where takers wait.
     pub(super) fn ready(&self) -> &EventCount {
         &self.ready
     }
@@ -292,8 +286,7 @@ impl SegmentChain {
         self.ready.notify();
     }
 
-    /// Returns whether to push another range: more of the last segment is used than the mark allows, or
-    /// nothing is left.
+    /// Returns whether to push another range: the last segment has passed its mark, or nothing is left.
     pub fn is_low(&self) -> bool {
         self.supply().is_ok_and(|supply| supply.is_short_of(2))
     }
@@ -307,14 +300,13 @@ impl SegmentChain {
         Ok(self.queue.lock()?.supply())
     }
 
-    /// Discards what is left, and returns how many ids that were. Ranges that are pushed later are given
-    /// out.
+    /// Discards what is left, and returns the number of ids. Ranges pushed later are given out.
     pub fn discard(&self) -> u64 {
         self.queue.lock().map_or(0, |mut queue| queue.discard(&self.view))
     }
 
-    /// Closes the chain: discards what is left and what is pushed later, and releases takers that wait.
-    /// Every take from now on gets [`TakeError::Closed`]. A second close changes nothing.
+    /// Closes the chain: discards what is left and what is pushed later, and releases waiting takers. Later takes fail
+    /// with [`TakeError::Closed`]. Closing again changes nothing.
     pub fn close(&self) {
         // A forked child has no waiting takers.
         let Ok(mut queue) = self.queue.lock() else { return };
@@ -324,7 +316,7 @@ impl SegmentChain {
         self.ready.notify();
     }
 
-    /// Returns statistics; all zero in a forked child.
+    /// Returns statistics, all zero in a forked child.
     pub fn stats(&self) -> ChainStats {
         let Ok(queue) = self.queue.lock() else { return ChainStats::default() };
         let mut left: u64 = queue.waiting.iter().map(|ids| ids.end - ids.start).sum();
@@ -351,7 +343,7 @@ impl SegmentChain {
         self.view.is_forked()
     }
 
-    /// Finds an id for a take that the fast path could not finish, and brings the view up to date.
+    /// Finds an id for a take that the fast path could not finish, and updates the view.
     #[cold]
     pub(super) fn settle(&self, missed: Option<Drawn>) -> Result<Settled, Forked> {
         let mut events = Vec::new();
@@ -369,7 +361,7 @@ impl SegmentChain {
 }
 
 impl SegmentQueue {
-    /// Follows the cursor: past the mark, and past the end to the next segment.
+    /// Follows the cursor past the mark, and past the end to the next segment.
     fn advance(&mut self, view: &TicketView, events: &mut Vec<ChainEvent>) {
         if let Some(span) = self.current {
             let next = view.next(&span);
@@ -398,15 +390,15 @@ impl SegmentQueue {
 
     fn begin(&mut self, view: &TicketView, ids: &Range<u64>) {
         let length = ids.end - ids.start;
-        // The mark of a short segment is before its first id: it has been passed already.
+        // A short segment's mark is before its first id, so it has been passed already.
         let mark = Some(self.mark(length)).filter(|mark| *mark > 0);
-        // Not the last segment's lane, on which takers may still be about to draw.
+        // The other lane: takers may still be about to draw on the last segment's.
         let lane = self.past.back().map_or(0, |last| 1 - last.lane);
         self.current = view.open(lane, ids, mark.unwrap_or(length));
         self.dry = false;
         self.marked = mark.is_none();
         if self.current.is_none() {
-            // This takes 2^63 draws of a lane.
+            // Happens only after 2^63 draws of a lane.
             self.discarded += length;
         }
     }
@@ -425,13 +417,12 @@ impl SegmentQueue {
         self.past.push_back(span);
     }
 
-    /// Returns the id of a ticket that was drawn with a view of an earlier segment of its lane: its taker
-    /// was stopped between look and draw. The ticket may be one of a later segment. Then it is nobody
-    /// else's.
+    /// Returns the id of a ticket drawn with the view of an earlier segment of its lane. Its taker was stopped between
+    /// look and draw. The ticket may belong to a later segment, and then to nobody else.
     fn find(&mut self, drawn: &Drawn) -> Option<u64> {
         let spans = self.past.iter().chain(&self.current).rev();
         match spans.filter(|s| s.lane == drawn.lane).find(|s| s.first <= drawn.ticket) {
-            // One beyond the end is no id: it was drawn before the lane's next segment began.
+            // A ticket beyond the end is no id: it was drawn before the lane's next segment began.
             Some(span) => span.holds(drawn.ticket).then(|| span.id(drawn.ticket)),
             None => {
                 self.lapped += 1;
@@ -446,7 +437,7 @@ impl SegmentQueue {
             count += view.drain(&span);
             self.retire(view, span);
         }
-        // No taker found it dry.
+        // This is not a dry chain: no taker ran out.
         self.dry = true;
         self.discarded += count;
         count

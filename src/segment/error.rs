@@ -1,4 +1,4 @@
-//! Why no id of a tag was handed out.
+//! Errors of the segment generator.
 
 use std::sync::Arc;
 
@@ -6,50 +6,46 @@ use super::store::LoadError;
 use crate::error::{Chain, Error, FillError, StoreError, StoreErrorKind, error_traits};
 use crate::sync::Forked;
 
-/// Why no id was handed out. On the hot path it costs nothing; what the store said last comes with
-/// it.
+/// Why no id was handed out. Holds the store's last error if that is the cause.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// No id is in memory now: a segment has to be loaded first. Trying again later is fine.
+    /// No id is in memory; a segment has to be loaded first. You can try again later.
     #[error("no id is in memory at this moment; try again, or use a waiting take policy")]
     Empty,
-    /// No segment came within the deadline of the take policy, and the store has not failed
-    /// either: it is slow.
+    /// No segment came within the take policy's deadline, although the store has not failed: it is slow.
     #[error(
         "no segment was loaded within the take policy's deadline; allow more time, or a longer step"
     )]
     DeadlineExceeded,
-    /// When the tags were last read, there was none of this name.
+    /// There was no such tag when the tags were last read.
     #[error("{0}, as of the last reading of its tags; create it, or read them anew")]
     UnknownTag(Arc<LoadError>),
-    /// The tag was there, and is gone from the table. Once it is there again, ids flow again.
+    /// The tag is gone from the table. Once it is back, takes succeed again.
     #[error("{0} any more; create it again above the ids that were in use")]
     RemovedTag(Arc<LoadError>),
-    /// The last try to load a segment failed, and nothing is left in memory. It is tried again, and
-    /// once that succeeds, ids flow again.
+    /// The last load failed, and nothing is left in memory. Loads are retried, and takes succeed again once one does.
     #[error("no segment could be loaded")]
     StoreDown(#[source] Arc<LoadError>),
-    /// The store refuses to load a segment until somebody changes something, and nothing is left in
-    /// memory. It is asked again, less and less often, and when the tags are read on demand; once it
-    /// loads, ids flow again.
+    /// The store refuses to load until somebody fixes something, and nothing is left in memory. It is asked again at
+    /// growing intervals, and at each reading on demand. Once it loads, takes succeed again.
     #[error("no segment can be loaded")]
     Refused(#[source] Arc<LoadError>),
-    /// The tag's numbers are used up. The row is looked at again when the tags are read.
+    /// The tag's numbers are used up. The row is checked again when the tags are read.
     #[error("{0}")]
     UsedUp(Arc<LoadError>),
-    /// The tag's row cannot be served. It is looked at again when the tags are read.
+    /// The tag's row cannot be served. It is checked again when the tags are read.
     #[error("{0}")]
     InvalidRow(Arc<LoadError>),
-    /// This thread loads the segments, and would wait for itself: the generator was asked by its own
-    /// store, or by what is called from its thread, such as a subscriber to the log.
+    /// This is the thread that loads segments, and it would wait for itself. The generator's own store called it, or
+    /// something else in that thread, such as a log subscriber.
     #[error("the generator's own thread cannot wait for it; ask in another thread")]
     OwnThread,
-    /// This process is a forked child of the one that built the generator, whose ids would come
-    /// twice. This is for good; the parent is not affected.
+    /// This process is a forked child of the one that built the generator, so its ids would repeat. This is permanent.
+    /// The parent is not affected.
     #[error("this process was forked from the generator's; build one after the fork")]
     Forked,
-    /// The generator is gone, or its store has panicked.
+    /// The generator was closed or dropped, or its store panicked.
     #[error("the generator is closed")]
     Closed,
 }
@@ -63,14 +59,14 @@ impl From<Forked> for SegmentError {
 }
 
 impl From<SegmentError> for Error {
-    /// A [`StoreError`], of which [`Error::store`] returns this one.
+    /// Converts into a [`StoreError`]; [`Error::store`] returns the original.
     fn from(error: SegmentError) -> Self {
         StoreError::new(error.kind(), error).into()
     }
 }
 
 impl From<FillError<SegmentError>> for Error {
-    /// A [`StoreError`], of which [`Error::store`] returns this one.
+    /// Converts into a [`StoreError`]; [`Error::store`] returns the original.
     fn from(error: FillError<SegmentError>) -> Self {
         StoreError::new(error.error.kind(), error).into()
     }
@@ -90,8 +86,8 @@ impl SegmentError {
         }
     }
 
-    /// Returns whether a later take may succeed without anybody doing anything. A take policy decides what
-    /// to do until then.
+    /// Returns whether a later take may succeed without anybody's intervention. If so, the take policy decides what to
+    /// do until then.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Empty | Self::StoreDown(_))
     }

@@ -1,4 +1,4 @@
-//! The generator, and the handle of one of its tags.
+//! The generator, and the handle to one of its tags.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,23 +11,21 @@ use super::tag::{Tag, Takes};
 use crate::error::FillError;
 use crate::sync::NoBlockScope;
 
-/// Hands out numbers of many tags, each tag's from ranges that a store reserves.
+/// Hands out ids of many tags from ranges that a store reserves.
 ///
-/// It re-creates Leaf's segment mode. A take is one atomic addition in the tag's current segment. Once a
-/// part of the segment is used, 10 % by default, a thread that loads for all tags loads the next one.
-/// When all that is in memory is used up, the take policy decides: by default, the take waits.
+/// It recreates Leaf's segment mode. A take is one atomic addition in the tag's current segment. Once part of the
+/// segment is used, 10 % by default, a thread that serves all tags loads the next one. If nothing is left in memory,
+/// the take policy decides; by default, the take waits.
 ///
-/// - No id is given out twice, as long as the table never reserves a range twice. A row whose `max_id`
-///   goes back below what this generator has reserved is refused.
-/// - Order: ids of one tag increase within one generator: if one take returns before another begins,
-///   its id is the smaller. There is no order between two generators on one table: each has its own
-///   ranges.
-/// - Ids in memory are lost when the process ends: at most [`depth`](super::SegmentBuilder::depth)
-///   segments, or [`max_depth`](super::SegmentBuilder::max_depth) for tags that have run dry, each as long
-///   as the step at that time. [`SegmentStats::left`] says how many that would be.
+/// - Ids are unique, as long as the table never reserves a range twice. A row whose `max_id` goes back below what this
+///   generator has reserved is refused.
+/// - Ids of one tag in one generator increase: if one take returns before another begins, its id is smaller. Two
+///   generators on one table have ranges of their own, without any order between them.
+/// - Ids in memory are lost when the process ends: at most [`depth`](super::SegmentBuilder::depth) segments, or
+///   [`max_depth`](super::SegmentBuilder::max_depth) for tags that have run dry, each as long as its step.
+///   [`SegmentStats::left`] is their number.
 ///
-/// All methods take `&self` and may be called from any number of threads at once. Dropping it closes
-/// it.
+/// All methods take `&self`, and any number of threads may call them at once. Dropping the generator closes it.
 ///
 /// ```
 /// use uidring::SegmentGenerator;
@@ -52,16 +50,15 @@ pub struct SegmentGenerator {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A handle to one tag of a [`SegmentGenerator`], which saves the look-up of the tag. Clones are handles to
-/// the same tag. It does not keep the generator alive: once that is dropped, takes get
-/// [`SegmentError::Closed`].
+/// A handle to one tag of a [`SegmentGenerator`], which saves the look-up. Clones are handles to the same tag. A handle
+/// does not keep the generator alive: once that is dropped, takes fail with [`SegmentError::Closed`].
 #[derive(Clone, Debug)]
 pub struct SegmentHandle {
     tag: Arc<Tag>,
     shared: Arc<Shared>,
 }
 
-/// How long dropping a generator waits for its thread, which may wait for the store.
+/// How long a drop waits for the thread, which may be waiting for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl SegmentGenerator {
@@ -69,26 +66,25 @@ impl SegmentGenerator {
         Self { shared, thread: Some(thread) }
     }
 
-    /// Returns the next id of a tag; when none is in memory, the take policy decides.
+    /// Returns the next id of a tag. If none is in memory, the take policy decides.
     ///
     /// # Errors
     ///
-    /// - [`SegmentError::UnknownTag`] for a tag that was not there when the tags were last read,
-    ///   and [`SegmentError::RemovedTag`] for one that is not there any more.
-    /// - [`SegmentError::UsedUp`] and [`SegmentError::InvalidRow`] once what is in memory is used up.
+    /// - [`SegmentError::UnknownTag`] for a tag that was not there when the tags were last read, and
+    ///   [`SegmentError::RemovedTag`] for one that is gone.
+    /// - [`SegmentError::UsedUp`] and [`SegmentError::InvalidRow`] once nothing is left in memory.
     /// - [`SegmentError::Empty`] or [`SegmentError::DeadlineExceeded`] as the policy says, or
-    ///   [`SegmentError::StoreDown`] instead if loading has failed.
+    ///   [`SegmentError::StoreDown`] if loading has failed.
     /// - [`SegmentError::Forked`] and [`SegmentError::Closed`].
     #[inline]
     pub fn next_id(&self, tag: &str) -> Result<u64, SegmentError> {
         self.takes(tag)?.next_id()
     }
 
-    /// [`next_id`](Self::next_id) for a task: where that waits, the future is pending, and its thread goes
-    /// on with other tasks. When an id is in memory, the future is ready at its first poll.
+    /// Async [`next_id`](Self::next_id): the future is pending while that would wait. If an id is in memory, the future
+    /// is ready at its first poll.
     ///
-    /// The future takes an id in the poll that returns it, so that none is lost if it is dropped.
-    /// docs/async.md says more.
+    /// The poll that takes an id returns it, so dropping the future loses none. See docs/async.md.
     ///
     /// # Errors
     ///
@@ -98,8 +94,8 @@ impl SegmentGenerator {
         self.takes(tag)?.next_id_async().await
     }
 
-    /// Returns the next id of a tag if one is in memory. Never waits for the store; the first take of a
-    /// tag has its first segment loaded.
+    /// Returns the next id of a tag, if one is in memory. Never waits for the store. A tag's first take has its first
+    /// segment loaded.
     ///
     /// # Errors
     ///
@@ -109,12 +105,12 @@ impl SegmentGenerator {
         self.takes(tag)?.try_next_id()
     }
 
-    /// Fills the whole of `out` with increasing ids of a tag; whenever none is in memory, the take
-    /// policy decides anew. Ids of one call need not be neighbours.
+    /// Fills all of `out` with increasing ids of a tag, which need not be consecutive. Whenever none is in memory, the
+    /// take policy applies anew.
     ///
     /// # Errors
     ///
-    /// [`FillError`] says how many ids were filled in before the error: those are good.
+    /// [`FillError`] holds the number of ids that were written before the error. Those are good.
     pub fn fill(&self, tag: &str, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
         match self.takes(tag) {
             Ok(takes) => takes.fill(out),
@@ -122,24 +118,24 @@ impl SegmentGenerator {
         }
     }
 
-    /// Writes the ids of a tag that are in memory now, up to `out.len()`, to the front of `out` in increasing
-    /// order, and returns how many. Never waits. With an empty `out` it does nothing.
+    /// Writes as many ids of a tag as are in memory to the front of `out`, in increasing order, and returns how many.
+    /// Never waits. An empty `out` does nothing.
     ///
     /// # Errors
     ///
-    /// As [`next_id`](Self::next_id), if there was no id at all.
+    /// As [`next_id`](Self::next_id), if there was not even one id.
     pub fn try_fill(&self, tag: &str, out: &mut [u64]) -> Result<usize, SegmentError> {
         self.takes(tag)?.try_fill(out)
     }
 
-    /// Appends `count` increasing ids of a tag to `out`, for a task; whenever none is in memory, the take
-    /// policy decides anew.
+    /// Appends `count` increasing ids of a tag to `out` without blocking the thread. Whenever none is in memory, the
+    /// take policy applies anew.
     ///
-    /// Ids that were appended before an error, or before the future is dropped, are good.
+    /// Ids that were appended before an error, or before the future was dropped, are good.
     ///
     /// # Errors
     ///
-    /// As [`next_id`](Self::next_id). After a fork amid the call, nothing was appended.
+    /// As [`next_id`](Self::next_id). After a fork during the call, nothing is appended.
     pub async fn fill_async(
         &self,
         tag: &str,
@@ -166,7 +162,7 @@ impl SegmentGenerator {
         Ok(SegmentHandle { tag: Arc::clone(tag), shared: Arc::clone(&self.shared) })
     }
 
-    /// Returns the names of the tags in the table, in no order.
+    /// Returns the names of all tags in the table, in no order.
     ///
     /// # Errors
     ///
@@ -179,18 +175,17 @@ impl SegmentGenerator {
         Ok(tags.iter().filter(|tag| !tag.is_removed()).map(|tag| tag.name().to_owned()).collect())
     }
 
-    /// Reads the tags now, and waits until that is done: it adds the tags that were created, drops the
-    /// tags that were removed, and tries rows that were repaired again.
+    /// Reads the tags and waits for the result. Adds new tags, drops removed ones, and retries rows that were repaired.
     ///
     /// # Errors
     ///
-    /// [`SegmentError::StoreDown`] if the store could not be asked; [`SegmentError::Forked`]
-    /// and [`SegmentError::Closed`].
+    /// [`SegmentError::StoreDown`] if the store could not be asked; [`SegmentError::Forked`] and
+    /// [`SegmentError::Closed`].
     pub fn refresh(&self) -> Result<(), SegmentError> {
         self.shared.refresh()
     }
 
-    /// [`refresh`](Self::refresh) for a task.
+    /// Async [`refresh`](Self::refresh).
     ///
     /// # Errors
     ///
@@ -208,17 +203,14 @@ impl SegmentGenerator {
         self.shared.tag(tag)?.stats()
     }
 
-    /// Closes the generator: takers that wait are released, and every take from now on gets
-    /// [`SegmentError::Closed`]. Its thread ends as soon as the store returns. A second close
-    /// changes nothing.
+    /// Closes the generator. Waiting takers are released, and every later take fails with [`SegmentError::Closed`]. The
+    /// thread ends as soon as the store returns. Closing again changes nothing.
     pub fn close(&self) {
         self.shared.close();
     }
 
-    /// [`close`](Self::close) that also waits, as dropping the generator does, for at most a second until
-    /// its thread has ended and its store is dropped. It does not block the task's thread.
-    ///
-    /// The generator is closed at the first poll.
+    /// Closes the generator at the first poll. Then waits, as a drop does but without blocking the thread, for at most
+    /// a second until the generator's thread has ended and its store is dropped.
     pub async fn close_async(&self) {
         self.shared.close();
         self.shared.wait_for_end_async(PATIENCE).await;
@@ -226,20 +218,20 @@ impl SegmentGenerator {
 }
 
 impl Drop for SegmentGenerator {
-    /// Closes it, and waits for at most a second until its thread has ended and its store is dropped. If
-    /// the store takes longer to return, both end by themselves after that.
+    /// Closes the generator, and waits for at most a second until its thread has ended and its store is dropped. If the
+    /// store takes longer, both end later on their own.
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        // A forked child has no such thread, and a lock that was held at the fork stays held.
+        // A forked child has no such thread, and a lock held at the fork stays held.
         if self.shared.life.is_forked_child() {
             std::mem::forget(thread);
             return;
         }
         self.shared.close();
-        // A store, or another generator's clock, drops it in a thread that others wait for: this generator's own
-        // would wait for itself, and another one's for a thread that waits for it.
+        // If this thread is one that others wait for, do not wait: the generator's own thread would wait for itself,
+        // and another generator's might wait for a thread that waits for it.
         if !NoBlockScope::is_here() && self.shared.wait_for_end(PATIENCE) {
-            // It does not panic: panics of a caller's code are caught.
+            // It does not panic: panics of user code are caught.
             let _ = thread.join();
         }
     }
@@ -256,7 +248,7 @@ impl SegmentHandle {
         self.tag.name()
     }
 
-    /// Returns the next id; when none is in memory, the take policy decides.
+    /// Returns the next id. If none is in memory, the take policy decides.
     ///
     /// # Errors
     ///
@@ -266,7 +258,7 @@ impl SegmentHandle {
         self.takes().next_id()
     }
 
-    /// [`next_id`](Self::next_id) for a task; see [`SegmentGenerator::next_id_async`].
+    /// Async [`next_id`](Self::next_id); see [`SegmentGenerator::next_id_async`].
     ///
     /// # Errors
     ///
@@ -276,7 +268,7 @@ impl SegmentHandle {
         self.takes().next_id_async().await
     }
 
-    /// Returns the next id if one is in memory. Never waits for the store.
+    /// Returns the next id, if one is in memory. Never waits for the store.
     ///
     /// # Errors
     ///
@@ -286,11 +278,11 @@ impl SegmentHandle {
         self.takes().try_next_id()
     }
 
-    /// Fills the whole of `out` with increasing ids, as [`SegmentGenerator::fill`] does.
+    /// Fills all of `out` with increasing ids, as [`SegmentGenerator::fill`] does.
     ///
     /// # Errors
     ///
-    /// [`FillError`] says how many ids were filled in before the error: those are good.
+    /// [`FillError`] holds the number of ids that were written before the error. Those are good.
     pub fn fill(&self, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
         self.takes().fill(out)
     }
@@ -304,7 +296,7 @@ impl SegmentHandle {
         self.takes().fill_async(out, count).await
     }
 
-    /// Writes the ids that are in memory now to the front of `out`, as [`SegmentGenerator::try_fill`] does.
+    /// Writes the ids in memory to the front of `out`, as [`SegmentGenerator::try_fill`] does.
     ///
     /// # Errors
     ///
@@ -313,13 +305,13 @@ impl SegmentHandle {
         self.takes().try_fill(out)
     }
 
-    /// Returns why no id can be had, as far as that is known: none is in memory, and the last load has failed, or the
-    /// row has none. Nothing is taken, loaded or asked for.
+    /// Returns why no id is available, as far as known: none is in memory, and the last load failed or the row has
+    /// none. Takes, loads and asks for nothing.
     pub fn problem(&self) -> Option<SegmentError> {
         self.tag.problem()
     }
 
-    /// Returns statistics of the tag.
+    /// Returns the tag's statistics.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log};
 /// How many tags are loaded before the thread looks at the load queue again.
 const BATCH: usize = 256;
 
-/// Starts the thread. It ends when the generator is closed, and closes it when the store panics.
+/// Starts the thread. It ends when the generator is closed, and closes it if the store panics.
 pub(super) fn start(
     store: Box<dyn SegmentStore>,
     shared: &Arc<Shared>,
@@ -35,10 +35,10 @@ pub(super) fn start(
     };
     let run = move || {
         let _scope = NoBlockScope::begin();
-        // The store is dropped with the loader, which may panic as well.
+        // Dropping the loader drops the store, which may panic, too.
         let done = contained(move || {
             loader.run();
-            // In a child that is forked in this thread, the store is the parent's.
+            // In a child forked in this thread, the store is the parent's.
             if loader.shared.life.is_forked_child() {
                 mem::forget(loader);
             }
@@ -66,16 +66,16 @@ struct Loader {
     /// How many readings in a row have failed.
     unread: u32,
     queue: VecDeque<Arc<Tag>>,
-    /// Tags whose load has failed, and when to try again.
+    /// Tags whose load failed, and when to retry.
     later: Vec<(Deadline, Arc<Tag>)>,
     failing: LogThrottle,
-    /// Errors of a store that breaks the contract of its trait.
+    /// For errors of a store that breaks the contract of its trait.
     faulty: LogThrottle,
 }
 
 impl Loader {
     fn run(&mut self) {
-        // Whatever is called here, the log included, may fork.
+        // All that is called here may fork, including the log.
         while !self.shared.is_closed() && !self.shared.life.is_forked_child() {
             let asked = self.shared.readings_asked();
             if asked.is_some() || self.refresh_due.is_over() {
@@ -98,11 +98,11 @@ impl Loader {
             Ok(rows) => {
                 self.shared.sync_tags(&rows);
                 self.unread = 0;
-                // A random part, so that processes that started together do not read together.
+                // Jitter, so that processes that started together do not read together.
                 let early = settings.refresh.mul_f64(fastrand::f64() / 8.0);
                 self.refresh_due = Deadline::after(Some(settings.refresh - early));
                 if asked.is_some() {
-                    // The caller may have repaired something: postponed loads are tried now.
+                    // The caller may have repaired something, so retry postponed loads now.
                     let now = Deadline::after(Some(Duration::ZERO));
                     self.later.iter_mut().for_each(|(due, _)| *due = now);
                 }
@@ -154,7 +154,7 @@ impl Loader {
                 }
                 return;
             };
-            // The tag logs what is wrong with its row.
+            // The tag logs errors of its row.
             if let Err(error @ (LoadError::Store(_) | LoadError::Refused(_))) = &result
                 && failing.is_due()
             {
@@ -190,8 +190,7 @@ impl Loader {
     }
 }
 
-/// Shortens a pause at random by up to half, so that processes that failed together do not retry
-/// together.
+/// Jitter: shortens a pause by up to half, so that processes that failed together do not retry together.
 fn apart(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

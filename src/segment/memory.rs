@@ -1,4 +1,4 @@
-//! A table that only one process sees, and that nobody keeps.
+//! A table in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::error::{Error, check_option};
 use crate::sync::{ForkGuarded, ForkToken, Forked};
 use crate::timestamp::Timestamp;
 
-/// Segments out of memory, for tests, and for ids that need not outlive the process. It forgets:
-/// the next process begins where this one began, and its ids are the same.
+/// Segments from memory, for tests, and for ids that need not outlive the process. The next process starts from scratch
+/// and repeats the ids.
 ///
-/// Clones are handles to the same table, so that it can be changed while a generator uses it.
+/// Clones are handles to the same table, so you can change it while a generator uses it.
 ///
 /// ```
 /// use uidring::SegmentGenerator;
@@ -28,14 +28,12 @@ use crate::timestamp::Timestamp;
 /// # Ok::<(), uidring::Error>(())
 /// ```
 ///
-/// A forked child has no use for its parent's table, which goes on in the parent: there every method
-/// fails, with [`Error::Forked`] where it can say so.
+/// A forked child cannot use its parent's table: every method fails, with [`Error::Forked`] where its result allows.
 #[derive(Clone, Debug)]
 pub struct MemorySegments(Arc<ForkGuarded<BTreeMap<String, SegmentTag>>>);
 
 impl Default for MemorySegments {
     fn default() -> Self {
-        // A page; as with what it will hold, there is no going on without memory.
         let life = ForkToken::current();
         Self(Arc::new(ForkGuarded::new(life, BTreeMap::new())))
     }
@@ -46,17 +44,17 @@ fn forked(_: Forked) -> Error {
 }
 
 impl MemorySegments {
-    /// An empty table.
+    /// Returns an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a tag. Returns whether it was added: a tag that is there stays as it is.
+    /// Adds a tag. Returns whether it was added; an existing tag stays as it is.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a step or a first id that is not above 0, with the value 0 for a
-    /// negative one; [`Error::Forked`].
+    /// [`Error::OptionOutOfRange`] for a step or first id below 1, with the value 0 if it is negative;
+    /// [`Error::Forked`].
     pub fn create(&self, tag: SegmentTag) -> Result<bool, Error> {
         positive("max_id", tag.max_id)?;
         positive("step", tag.step)?;
@@ -68,11 +66,11 @@ impl MemorySegments {
         Ok(is_new)
     }
 
-    /// Changes a tag's step; returns whether there is such a tag.
+    /// Changes a tag's step. Returns whether the tag exists.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a step that is not above 0; [`Error::Forked`].
+    /// [`Error::OptionOutOfRange`] for a step below 1; [`Error::Forked`].
     pub fn set_step(&self, tag: &str, step: i64) -> Result<bool, Error> {
         positive("step", Ok(step))?;
         let mut rows = self.0.lock().map_err(forked)?;
@@ -81,7 +79,7 @@ impl MemorySegments {
         Ok(true)
     }
 
-    /// Removes a tag; returns whether it was there.
+    /// Removes a tag. Returns whether it existed.
     pub fn remove(&self, tag: &str) -> bool {
         self.0.lock().is_ok_and(|mut rows| rows.remove(tag).is_some())
     }
@@ -102,7 +100,7 @@ impl SegmentStore for MemorySegments {
 
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         for (index, request) in wanted.iter().enumerate() {
-            // Not under the lock, whose holder may be a taker that changes the table.
+            // Call `loaded` without the lock: its holder may be a taker that changes the table.
             let result = match self.0.lock() {
                 Ok(mut rows) => reserve(&mut rows, request),
                 Err(error) => Err(LoadError::Store(forked(error))),

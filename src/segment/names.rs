@@ -1,10 +1,10 @@
-//! Tags by name: a tree that only grows, so that looking a name up takes no lock.
+//! Tags by name, in a tree that only grows, so that a look-up takes no lock.
 
 use std::sync::{Arc, OnceLock};
 
 use super::tag::Tag;
 
-/// Each node holds a tag, and has the nodes below it by the next bits of their names' hashes.
+/// A hash trie. Each node holds a tag, and its children are indexed by the next bits of the hash.
 #[derive(Debug)]
 pub(super) struct Names {
     roots: Box<[OnceLock<Box<Node>>]>,
@@ -17,10 +17,10 @@ struct Node {
     below: [OnceLock<Box<Node>>; 1 << BITS],
 }
 
-/// How many bits of the hash tell the nodes below a node apart.
+/// Bits of the hash per level.
 const BITS: u32 = 2;
 
-/// How many tell the roots apart: with 10,000 tags a look-up goes through four nodes or five.
+/// Bits for the root. With 10,000 tags, a look-up passes four or five nodes.
 const ROOT_BITS: u32 = 8;
 
 impl Names {
@@ -43,7 +43,7 @@ impl Names {
         }
     }
 
-    /// Adds a tag whose name is not there.
+    /// Adds a tag, whose name must be new.
     pub(super) fn insert(&self, tag: Arc<Tag>) {
         let hash = hash(tag.name());
         let mut bits = hash >> ROOT_BITS;
@@ -59,8 +59,8 @@ impl Names {
     }
 }
 
-/// Eight bytes at a time, each mixed in by a multiplication. Whoever may create tags could choose
-/// names that collide, and would slow down nobody but himself.
+/// Multiplies in eight bytes at a time. Somebody who may create tags could choose names that collide, but would only
+/// slow down their own look-ups.
 #[inline]
 fn hash(name: &str) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -70,7 +70,7 @@ fn hash(name: &str) -> u64 {
         words.iter().fold(name.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
     let rest = match rest {
         [] => 0,
-        // Up to seven bytes by two loads, which may overlap: copying so few costs more.
+        // Up to seven bytes by two loads that may overlap: copying so few costs more.
         [a, b, c, d, ..] => {
             let [.., w, x, y, z] = rest else { return hash };
             let (low, high) = ([*a, *b, *c, *d], [*w, *x, *y, *z]);
@@ -83,7 +83,7 @@ fn hash(name: &str) -> u64 {
         [only] => u64::from(*only),
     };
     let hash = mix(hash, rest);
-    // The high bits of a product are the mixed ones.
+    // A product's high bits are the mixed ones.
     hash ^ hash >> 32
 }
 

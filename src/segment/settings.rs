@@ -1,4 +1,4 @@
-//! What a builder sets.
+//! The settings of a generator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Settings {
     pub(super) step_rule: StepRule,
     pub(super) refresh: Duration,
     pub(super) retry: Retry,
-    /// Tells how long a segment lasted.
+    /// Measures how long a segment lasts.
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -35,7 +35,7 @@ impl Default for Settings {
     }
 }
 
-/// How long to wait after loads that failed.
+/// The pauses after failed loads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
     pub(super) first: Duration,
@@ -43,13 +43,13 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Returns the pauses after a refusal, which does not pass by itself: from the longest pause up to
-    /// the interval between two readings of the tags.
+    /// Returns the pauses after refusals, which do not pass by themselves: from the longest pause up to the refresh
+    /// interval.
     pub(super) fn of_refusals(self, refresh: Duration) -> Self {
         Self { first: self.longest, longest: refresh.max(self.longest) }
     }
 
-    /// Returns the pause after `failed` failures in a row: twice as long each time.
+    /// Returns the pause after `failed` failures in a row. It doubles each time.
     pub(super) fn pause(self, failed: u32) -> Duration {
         let doublings = failed.saturating_sub(1).min(31);
         self.first.saturating_mul(1 << doublings).min(self.longest)

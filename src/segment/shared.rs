@@ -1,4 +1,4 @@
-//! What a generator, its handles and its thread share.
+//! State that a generator, its handles and its thread share.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::sync::{
 pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) settings: Settings,
-    /// Wiped in a forked child.
+    /// Differs from the process's token in a forked child.
     pub(super) life: ForkToken,
-    /// Every tag since the start, the removed ones included.
+    /// Every tag since the start, including removed ones.
     tags: ForkGuarded<Vec<Arc<Tag>>>,
     /// Tags that need a segment, and whether there are any.
     load_queue: ForkGuarded<Vec<Arc<Tag>>>,
@@ -35,19 +35,18 @@ pub(super) struct Shared {
     end: EventCount,
 }
 
-/// Readings of the tags that callers of `refresh` wait for.
+/// Readings of the tags for callers of `refresh`.
 #[derive(Debug)]
 struct Readings {
     asked: AtomicU64,
     done: AtomicU64,
-    /// By number, those that callers wait for, and how each has ended.
+    /// The readings that callers wait for, by number, and their results.
     outcomes: ForkGuarded<BTreeMap<u64, Option<Outcome>>>,
     event: EventCount,
 }
 
 type Outcome = Result<(), Arc<LoadError>>;
 
-/// A reading that a caller waits for.
 struct Reading<'a> {
     number: u64,
     readings: &'a Readings,
@@ -58,7 +57,7 @@ impl Drop for Reading<'_> {
         let Ok(mut outcomes) = self.readings.outcomes.lock() else { return };
         let outcome = outcomes.remove(&self.number);
         drop(outcomes);
-        // With no lock held, because dropping a store's error runs a caller's code.
+        // With no lock held: dropping a store's error runs user code.
         drop(outcome);
     }
 }
@@ -91,7 +90,6 @@ impl Shared {
         }
     }
 
-    /// The tag of this name.
     #[inline]
     pub(super) fn tag(&self, name: &str) -> Result<&Arc<Tag>, SegmentError> {
         self.names.find(name).ok_or_else(|| self.unknown(name))
@@ -113,7 +111,7 @@ impl Shared {
         self.tags.lock().map_or_else(|_| Vec::new(), |tags| tags.clone())
     }
 
-    /// Adds, updates and removes tags as the table has them now.
+    /// Adds, updates and removes tags to match the table.
     pub(super) fn sync_tags(&self, rows: &[SegmentTag]) {
         let names: HashSet<&str> = rows.iter().map(|row| &*row.tag).collect();
         for tag in self.tags() {
@@ -141,7 +139,7 @@ impl Shared {
             tags.push(Arc::clone(&tag));
         }
         self.names.insert(Arc::clone(&tag));
-        // A close may have read the list before this tag was on it.
+        // A close may have read the list before this tag was in it.
         if self.is_closed() {
             tag.close();
         }
@@ -152,14 +150,14 @@ impl Shared {
         if tag.set_asked() {
             let Ok(mut load_queue) = self.load_queue.lock() else { return };
             load_queue.push(Arc::clone(tag));
-            // Relaxed: written under the lock; the event's fences order it for the thread.
+            // Relaxed: written under the lock, and the event's fences order it for the thread.
             self.has_queued.store(true, Ordering::Relaxed);
             drop(load_queue);
             self.demand.notify();
         }
     }
 
-    /// Has the thread read the tags, and waits until it has.
+    /// Has the thread read the tags, and waits for the result.
     pub(super) fn refresh(&self) -> Result<(), SegmentError> {
         let reading = self.ask_for_reading()?;
         loop {
@@ -170,7 +168,7 @@ impl Shared {
         }
     }
 
-    /// [`refresh`](Self::refresh) for a task.
+    /// Async [`refresh`](Self::refresh).
     pub(super) async fn refresh_async(&self) -> Result<(), SegmentError> {
         let reading = self.ask_for_reading()?;
         future::until(&self.readings.event, || self.result_of(&reading)).await?
@@ -185,9 +183,10 @@ impl Shared {
             return Err(SegmentError::OwnThread);
         }
         let readings = &self.readings;
-        // Locked until it is on the list: the thread may have read the tags by then.
+        // Locked until the number is in the map: by then the thread may have read the tags.
         let mut outcomes = readings.outcomes.lock()?;
-        // AcqRel: what the caller has changed in the table comes before the reading.
+        // AcqRel: pairs with the Acquire in `readings_asked`. What the caller has changed in the table comes before the
+        // reading.
         let number = readings.asked.fetch_add(1, Ordering::AcqRel) + 1;
         outcomes.insert(number, None);
         drop(outcomes);
@@ -195,7 +194,7 @@ impl Shared {
         Ok(Reading { number, readings })
     }
 
-    /// How a reading ended; `None` while it is under way.
+    /// Returns a reading's result; `None` while it is under way.
     fn result_of(&self, reading: &Reading<'_>) -> Option<Result<(), SegmentError>> {
         let outcome = match self.readings.outcomes.lock() {
             Ok(outcomes) => outcomes.get(&reading.number).cloned().flatten(),
@@ -222,14 +221,15 @@ impl Shared {
         if self.life.is_forked_child() {
             return;
         }
-        // Release, and before the list is read: a tag that is added later closes itself.
+        // Release: pairs with the Acquire in `is_closed`. It comes before the list is read, so that a tag added later
+        // closes itself.
         self.closed.store(true, Ordering::Release);
         self.tags().iter().for_each(|tag| tag.close());
         self.demand.notify();
         self.readings.event.notify();
     }
 
-    /// [`wait_for_end`](Self::wait_for_end) for a task.
+    /// Async [`wait_for_end`](Self::wait_for_end).
     pub(super) async fn wait_for_end_async(&self, timeout: Duration) {
         // The thread would wait for itself.
         if !NoBlockScope::is_here() {
@@ -238,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the thread has ended; returns whether it has.
+    /// Waits until the thread has ended. Returns whether it has.
     pub(super) fn wait_for_end(&self, timeout: Duration) -> bool {
         let deadline = Deadline::after(Some(timeout));
         loop {
@@ -253,18 +253,17 @@ impl Shared {
     }
 }
 
-/// The thread's side.
 impl Shared {
-    /// Returns the number of the last reading that was asked for, if it is not done.
+    /// Returns the number of the last requested reading, if it is not done.
     pub(super) fn readings_asked(&self) -> Option<u64> {
         let asked = self.readings.asked.load(Ordering::Acquire);
         (asked > self.readings.done.load(Ordering::Relaxed)).then_some(asked)
     }
 
-    /// The readings up to this number have ended so.
+    /// Ends the readings up to this number with this outcome.
     pub(super) fn reading_done(&self, asked: u64, outcome: Outcome) {
         let Ok(mut outcomes) = self.readings.outcomes.lock() else { return };
-        // Those of earlier readings are kept for callers that have not looked yet.
+        // Earlier outcomes are kept for callers that have not looked yet.
         for (_, waiting) in outcomes.range_mut(..=asked) {
             waiting.get_or_insert_with(|| outcome.clone());
         }
@@ -274,7 +273,7 @@ impl Shared {
     }
 
     pub(super) fn drain_load_queue(&self, to: &mut impl Extend<Arc<Tag>>) {
-        // Relaxed: a tag that is missed here is found before the thread sleeps.
+        // Relaxed: a tag missed here is found before the thread sleeps.
         if self.has_queued.load(Ordering::Relaxed) {
             let Ok(mut load_queue) = self.load_queue.lock() else { return };
             self.has_queued.store(false, Ordering::Relaxed);
@@ -316,7 +315,7 @@ pub(super) mod tests {
         assert_eq!(ended(&first), None);
         let second = shared.ask_for_reading().expect("no child");
         shared.reading_done(1, Ok(()));
-        // Who asks while the table is being read may have changed it since.
+        // A caller that asks while the table is being read may have changed it since.
         assert_eq!((ended(&second), shared.is_read(&second)), (None, false));
         assert_eq!(shared.readings_asked(), Some(2));
         // Before the first caller has looked.

@@ -1,14 +1,12 @@
-//! How many ids the next load reserves: Leaf's rule.
+//! Leaf's rule for how many ids the next load reserves.
 
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// Settings of the rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepRule {
-    /// A segment that lasts less makes the step longer; one that lasts twice as long or longer
-    /// makes it shorter.
+    /// A segment that lasts less makes the step longer. One that lasts at least twice as long makes it shorter.
     pub(super) duration: Duration,
     pub(super) factor: u64,
     /// The longest step that the rule makes. The table may ask for more.
@@ -21,7 +19,6 @@ impl Default for StepRule {
     }
 }
 
-/// The step of one tag.
 #[derive(Debug)]
 pub(super) struct Step {
     present: u64,
@@ -40,26 +37,24 @@ impl Step {
         self.present
     }
 
-    /// What the table said last.
     pub(super) fn table(&self) -> u64 {
         self.table
     }
 
-    /// What the table says now. Where that is news, the rule starts anew from it.
+    /// Updates the table's step. If it has changed, the rule starts again from there.
     pub(super) fn set_table(&mut self, table: u64) {
         if self.table != table {
             (self.present, self.table) = (table, table);
         }
     }
 
-    /// A segment has become the current one.
     pub(super) fn begun(&mut self, now: Timestamp) {
         self.since = Some(now);
     }
 
-    /// The current segment is used up.
+    /// Applies the rule when the current segment is used up.
     pub(super) fn used_up(&mut self, rule: &StepRule, now: Timestamp) {
-        // A clock that was set back does not say how long that was.
+        // After the clock was set back, the duration is unknown.
         let Some(since) = self.since.filter(|since| *since <= now) else { return };
         let lasted = now.saturating_since(since);
         let step = if lasted < rule.duration {
@@ -77,7 +72,7 @@ impl Step {
 mod tests {
     use super::*;
 
-    /// The steps after segments that lasted so many minutes each.
+    /// The steps after segments that lasted these minutes.
     fn steps(table: u64, minutes: &[u64]) -> Vec<u64> {
         let mut step = Step::new(table);
         let mut now = Timestamp::from_millis(0);

@@ -1,14 +1,14 @@
-//! What a segment generator asks of its store.
+//! The store of a segment generator.
 
 use crate::error::{Chain, Error, StoreErrorKind, error_traits};
 use crate::timestamp::Timestamp;
 
-/// Where [`SegmentStore::load`] puts what it gets: the index of the request, and the result.
+/// The callback of [`SegmentStore::load`]. Gets the index of the request, and the result.
 pub type Loaded<'a> = dyn FnMut(usize, Result<LoadedSegment, LoadError>) + 'a;
 
-/// The source of segments: a table `leaf_alloc`, or a replacement for one.
+/// The source of segments: a table `leaf_alloc` or a replacement.
 ///
-/// Its methods block. They are called by one thread at a time, which takes no ids.
+/// Its methods block. One thread at a time calls them, which takes no ids.
 pub trait SegmentStore: Send + 'static {
     /// Returns all tags.
     ///
@@ -17,12 +17,11 @@ pub trait SegmentStore: Send + 'static {
     /// The store's own.
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error>;
 
-    /// Reserves a range for each of `wanted`, in one transaction or in several. Calls `loaded` with the
-    /// index in `wanted` and the result, once for each, as soon as it is known. A tag that cannot be
-    /// loaded does not stop the others.
+    /// Reserves a range for each of `wanted`, in one or more transactions. Calls `loaded` once for each, as soon as its
+    /// result is known, with the index in `wanted`. A tag that cannot be loaded must not stop the others.
     ///
-    /// A range that was reserved and not passed to `loaded`, because the connection broke in between, is
-    /// lost. It is never reserved again.
+    /// A range that was reserved but not passed to `loaded`, because the connection broke in between, is lost and never
+    /// reserved again.
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>);
 }
 
@@ -36,27 +35,26 @@ impl<S: SegmentStore + ?Sized> SegmentStore for Box<S> {
     }
 }
 
-/// A column `max_id` or `step`. An error says why it cannot be read: `is NULL`, `is of type Text`.
+/// A column `max_id` or `step`. The error says why it cannot be read: `is NULL`, `is of type Text`.
 pub type TagNumber = Result<i64, &'static str>;
 
-/// A row of `leaf_alloc`, whose columns are those of the original.
+/// A row of `leaf_alloc`, with the columns of the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentTag {
     /// Column `biz_tag`.
     pub tag: String,
     /// The first id that is not reserved yet.
     pub max_id: TagNumber,
-    /// How many ids a load reserves at least.
+    /// The least number of ids that a load reserves.
     pub step: TagNumber,
     /// What the tag is for.
     pub description: Option<String>,
-    /// The last change of the row, if its column can be read.
+    /// The last change of the row, if the column can be read.
     pub update_time: Option<Timestamp>,
 }
 
 impl SegmentTag {
-    /// Returns a row whose first id is 1, with a step of 1000, and without a description and the time of
-    /// its last change.
+    /// Returns a row with first id 1 and step 1000, without description and time of change.
     pub fn new(tag: impl Into<String>) -> Self {
         let (max_id, step) = (Ok(1), Ok(1_000));
         Self { tag: tag.into(), max_id, step, description: None, update_time: None }
@@ -68,19 +66,19 @@ impl SegmentTag {
         Self { max_id: Ok(max_id), ..self }
     }
 
-    /// Sets how many ids a load reserves at least.
+    /// Sets the least number of ids that a load reserves.
     #[must_use]
     pub fn step(self, step: i64) -> Self {
         Self { step: Ok(step), ..self }
     }
 
-    /// Returns `max_id` and `step` of a row that can be served.
+    /// Returns `max_id` and `step`, if the row can be served.
     pub(super) fn usable(&self) -> Result<(u64, u64), LoadError> {
         let step = positive(&self.tag, "step", self.step)?;
         Ok((positive(&self.tag, "max_id", self.max_id)?, step))
     }
 
-    /// Returns that there are no more ids, if so.
+    /// Returns the error if the row has no more ids.
     pub(super) fn used_up(&self) -> Option<LoadError> {
         let max_id = self.max_id.ok().filter(|max_id| *max_id == i64::MAX)?;
         Some(LoadError::UsedUp { tag: self.tag.clone(), max_id })
@@ -102,15 +100,15 @@ fn positive(tag: &str, column: &str, value: TagNumber) -> Result<u64, LoadError>
 pub struct SegmentRequest {
     /// The tag.
     pub tag: String,
-    /// How many ids; the table's step if that is greater.
+    /// How many ids, unless the table's step is greater.
     pub step: u64,
 }
 
 impl SegmentRequest {
-    /// Returns the range that a load takes from a row with these columns. Its end is the row's new
-    /// `max_id`. After an error the row stays as it is.
+    /// Returns the range that a load takes from a row with these columns. The range's end is the row's new `max_id`.
+    /// After an error, leave the row as it is.
     ///
-    /// Where the column has no room for as many ids as are wanted, the table's step counts, or what is left.
+    /// If the column has no room for `step` ids, the range has the table's step, or what is left.
     ///
     /// # Errors
     ///
@@ -129,7 +127,7 @@ impl SegmentRequest {
     }
 }
 
-/// A range that is reserved: `start..end`, as `max_id` was before and after.
+/// A reserved range, `start..end`: the row's `max_id` before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedSegment {
     /// The first id.
@@ -144,13 +142,13 @@ pub struct LoadedSegment {
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The table does not have the tag, or not any more.
+    /// The table does not have the tag.
     #[error("the table has no tag `{tag}`")]
     NoSuchTag {
         /// The tag.
         tag: String,
     },
-    /// The step or the start in the row is no integer, or not positive.
+    /// The row's step or start is not a positive integer.
     #[error("tag `{tag}` cannot be served: {problem}; set its row of leaf_alloc right")]
     InvalidRow {
         /// The tag.
@@ -158,19 +156,18 @@ pub enum LoadError {
         /// What is wrong with the row.
         problem: String,
     },
-    /// No id is left below the greatest number that the column holds.
+    /// No id is left below the column's greatest number.
     #[error("tag `{tag}` is used up: its max_id is {max_id}, and the greatest id 2^63 - 2")]
     UsedUp {
         /// The tag.
         tag: String,
-        /// The column, which was left as it is.
+        /// The column's value, which is unchanged.
         max_id: i64,
     },
     /// The store could not be asked. Another attempt may succeed.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The store refuses until somebody changes something, because a right or the table is missing.
-    /// Takers do not wait for that.
+    /// The store refuses until somebody fixes something, such as a missing right or table. Takers do not wait for that.
     #[error("{0}")]
     Refused(#[source] Error),
 }
@@ -216,7 +213,7 @@ mod tests {
             (0, (max - 9, 10), end),
             (20, (max - 1, 10), end),
             (0, (1, max), end),
-            // What is wanted and not there leaves the rest to others.
+            // If the wanted range does not fit, the rest is left to others.
             (11, (max - 10, 3), end - 7),
             (u64::MAX, (1, 5), 6),
         ] {

@@ -24,7 +24,7 @@ pub(super) struct Tag {
     name: String,
     /// A [`Health`].
     health: AtomicU8,
-    /// It is in the load queue, or the loader has it.
+    /// In the load queue, or with the loader.
     asked: AtomicBool,
     /// How many segments to keep in memory.
     depth: AtomicU64,
@@ -32,7 +32,7 @@ pub(super) struct Tag {
     counters: TagCounters,
 }
 
-/// What is known of a tag's row, written by the loader and by takers that end a segment.
+/// What is known of a tag's row. Written by the loader, and by takers that end a segment.
 #[derive(Debug)]
 struct TagRow {
     step: Step,
@@ -40,10 +40,10 @@ struct TagRow {
     cause: Option<Arc<LoadError>>,
     /// How many loads in a row have failed.
     failed: u32,
-    /// The row was read with a `max_id` below what was reserved here. Only a load, which locks the row, is sure
-    /// of that: the reading may be a replica's.
+    /// The row was read with a `max_id` below what was reserved here. The reading may be from a replica, so only a
+    /// load, which locks the row, is sure of that.
     is_doubtful: bool,
-    /// The row went back. It is served again once its `max_id` is above this.
+    /// The row went back. It is served again once its `max_id` reaches this.
     went_back: Option<u64>,
 }
 
@@ -56,8 +56,8 @@ struct TagCounters {
     dried: AtomicU64,
 }
 
-/// Whether segments of a tag can be loaded. From `Refused` on, somebody has to change something first; the
-/// loader tries again by itself. From `Invalid` on it does so only when the tags are read.
+/// Whether segments of a tag can be loaded. From `Refused` on, somebody has to fix something first, while the loader
+/// retries on its own. From `Invalid` on, it retries only when it reads the tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Health {
@@ -87,7 +87,6 @@ impl Health {
 pub(super) enum Next {
     /// It has what it needs.
     Rest,
-    /// Load another segment.
     Again,
     /// Try again after this time.
     Later(Duration),
@@ -120,9 +119,8 @@ impl Tag {
         &self.name
     }
 
-    /// Updates the step and the depth after events in the chain. Two threads that end two segments at
-    /// almost the same time may come here in the other order. A segment then counts as lasting a little
-    /// shorter or longer than it did.
+    /// Updates the step and the depth after events in the chain. If two threads end two segments at almost the same
+    /// time, they may come here in reverse. A segment then counts as slightly shorter or longer than it was.
     fn apply_events(&self, settings: &Settings, events: &[ChainEvent]) -> Result<(), Forked> {
         if events.is_empty() {
             return Ok(());
@@ -134,7 +132,7 @@ impl Tag {
                 ChainEvent::Begun => row.step.begun(now),
                 ChainEvent::UsedUp => row.step.used_up(&settings.step_rule, now),
                 ChainEvent::Dried => {
-                    // Relaxed: a counter, and a setting that is changed under the row's lock.
+                    // Relaxed: a counter, and a setting that is only changed under the row's lock.
                     self.counters.dried.fetch_add(1, Ordering::Relaxed);
                     let depth = self.depth.load(Ordering::Relaxed);
                     self.depth.store((depth + 1).min(settings.max_depth), Ordering::Relaxed);
@@ -149,11 +147,10 @@ impl Tag {
     }
 
     fn health(&self) -> Health {
-        // Acquire: pairs with the Release in `set_health`, to see what was loaded before.
+        // Acquire: pairs with the Release in `set_health`, so that this thread sees what was loaded before.
         Health::ALL[usize::from(self.health.load(Ordering::Acquire))]
     }
 
-    /// Returns why there is no id.
     fn why_empty(&self, health: Health) -> SegmentError {
         let kind = match health {
             Health::Well => return SegmentError::Empty,
@@ -165,7 +162,7 @@ impl Tag {
             Health::Removed => SegmentError::RemovedTag,
         };
         match self.row.lock() {
-            // No cause: the tag has become well since.
+            // Without a cause, the tag has recovered since.
             Ok(row) => row.cause.clone().map_or(SegmentError::Empty, kind),
             Err(Forked) => SegmentError::Forked,
         }
@@ -197,7 +194,7 @@ impl Tag {
         })
     }
 
-    /// Returns why there is no id, if none is in memory and no segment can be loaded now.
+    /// Returns why there is no id, if none is in memory and none can be loaded now.
     pub(super) fn problem(&self) -> Option<SegmentError> {
         if self.chain.is_forked() {
             return Some(SegmentError::Forked);
@@ -210,7 +207,7 @@ impl Tag {
         Some(self.why_empty(health)).filter(|error| !matches!(error, SegmentError::Empty))
     }
 
-    /// Returns an error if takes cannot succeed, now or later.
+    /// Returns an error if no take can succeed, now or later.
     pub(super) fn check(&self) -> Result<(), SegmentError> {
         if self.chain.is_forked() {
             return Err(SegmentError::Forked);
@@ -231,17 +228,16 @@ impl Tag {
     }
 }
 
-/// The loader's side.
 impl Tag {
-    /// Marks it as queued for the loader; returns whether it was not.
+    /// Marks the tag as queued. Returns whether it was not.
     pub(super) fn set_asked(&self) -> bool {
-        // AcqRel: pairs with the one in `rest_or_again`. Either the loader sees what this taker has
-        // changed in the chain, or this taker finds the loader done, and asks again.
+        // AcqRel: pairs with the swap in `rest_or_again`. Either the loader sees what this taker changed in the chain,
+        // or this taker finds the loader done, and asks again.
         !self.asked.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns what to ask the store for. `None` where it cannot load, or where no segment is needed any
-    /// more, because a taker was slow to ask.
+    /// Returns what to ask the store for. `None` if it cannot load, or if no segment is needed any more because a taker
+    /// asked late.
     pub(super) fn request(&self) -> Option<SegmentRequest> {
         let (step, is_doubtful) = {
             let row = self.row.lock().ok()?;
@@ -301,8 +297,8 @@ impl Tag {
         })
     }
 
-    /// Gives out nothing more until the row has at least this `max_id`, which no load here leads to. Others may reserve
-    /// again what is in memory, and later loads here could reach what others have.
+    /// Stops giving out ids until the row's `max_id` is at least `from`, which no load here leads to. Others may
+    /// reserve again what is in memory here, and later loads here could reach what others have.
     fn went_back(&self, from: u64) {
         self.chain.discard();
         if let Ok(mut row) = self.row.lock() {
@@ -336,7 +332,7 @@ impl Tag {
         Next::Later(retry.pause(failed))
     }
 
-    /// Notes that the row has no more segments until somebody changes it, and logs that once.
+    /// Notes that the row has no more segments until somebody changes it. Logs that once.
     fn refuse(&self, health: Health, error: LoadError) {
         if self.health() != health {
             log!(warn, tag = self.name(), error = %Chain(&error), "a tag has no more segments");
@@ -350,16 +346,16 @@ impl Tag {
         }
     }
 
-    /// Marks it as no longer queued, unless it is short of segments again.
+    /// Unmarks the tag as queued, unless it is short of segments again.
     fn rest_or_again(&self) -> Next {
-        // AcqRel: see `set_asked`. The reads below come after it.
+        // AcqRel: pairs with the swap in `set_asked`. The reads below come after it.
         self.asked.swap(false, Ordering::AcqRel);
         let short = self.health() < Health::Invalid
             && self.chain.supply().is_ok_and(|supply| self.is_short(supply));
         if short && self.set_asked() { Next::Again } else { Next::Rest }
     }
 
-    /// Updates the tag from its row in the table. Returns whether a load has to look at the row.
+    /// Updates the tag from its row. Returns whether a load has to look at the row.
     pub(super) fn update_row(&self, row: &SegmentTag) -> bool {
         let (max_id, step) = match row.usable() {
             Ok(columns) => columns,
@@ -380,16 +376,16 @@ impl Tag {
         if let Some(error) = row.used_up() {
             self.refuse(Health::UsedUp, error);
         } else if self.health() >= Health::Invalid {
-            // The next load shows whether it can be loaded.
+            // The next load shows whether this is true.
             self.set_health(Health::Well, None);
         }
         is_doubtful
     }
 
-    /// Discards the segments of a tag that is not in the table any more.
+    /// Discards the segments of a tag that is gone from the table.
     pub(super) fn remove(&self) {
         let error = LoadError::NoSuchTag { tag: self.name.clone() };
-        // Discarded first: a taker that sees it removed gets no more ids of it.
+        // Discard first: a taker that sees the tag removed must get no more ids of it.
         self.chain.discard();
         if let Ok(mut row) = self.row.lock() {
             row.went_back = None;
@@ -400,7 +396,7 @@ impl Tag {
     fn set_health(&self, health: Health, cause: Option<LoadError>) {
         let mut cause = cause.map(Arc::new);
         let Ok(mut row) = self.row.lock() else { return };
-        // Closed is for good.
+        // Closed is final.
         if self.health() != Health::Closed {
             let is_tried_again = matches!(health, Health::StoreDown | Health::Refused);
             row.failed = if is_tried_again { row.failed.saturating_add(1) } else { 0 };
@@ -409,7 +405,7 @@ impl Tag {
             self.health.store(health as u8, Ordering::Release);
         }
         drop(row);
-        // With no lock held, because dropping a store's error runs a caller's code.
+        // With no lock held: dropping a store's error runs user code.
         drop(cause);
         if health >= Health::Refused {
             self.chain.wake();
@@ -425,7 +421,6 @@ pub(super) mod tests {
     use super::*;
     use crate::segment::shared::tests::shared;
 
-    /// A tag of this name, with a step of 10.
     pub(in crate::segment) fn tag(name: &str) -> Arc<Tag> {
         let row = SegmentTag::new(name).step(10);
         let shared = shared();

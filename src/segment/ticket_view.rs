@@ -1,4 +1,4 @@
-//! The atomics that the takers of one tag share: which tickets are ids, and the next ticket.
+//! The atomics that the takers of one tag share.
 
 use std::ops::Range;
 
@@ -6,30 +6,29 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicU64, ForkToken, Ordering, fence};
 
-/// A view of the current segment, which names one of two cursors. The module `segment` says why no ticket
-/// becomes two ids.
+/// A view of the current segment, which names one of two cursors. The `segment` module explains why no ticket becomes
+/// two ids.
 #[derive(Debug)]
 pub(super) struct TicketView {
     view: CachePadded<View>,
-    /// The next ticket of each lane. They only grow. One cache line for both, as one of them is in use.
+    /// The next ticket of each lane. They only grow. They share a cache line, as only one is in use.
     cursors: CachePadded<[AtomicU64; 2]>,
 }
 
-/// What each take reads before it draws. Written once or twice a segment.
+/// What each take reads before it draws. Written once or twice per segment.
 #[derive(Debug)]
 struct View {
-    /// Twice the mark, plus the lane: no two segments ever have the same. 0 if there is nothing to draw
-    /// from.
+    /// Twice the mark, plus the lane; no two segments ever have the same. 0 if there is nothing to draw from.
     open: AtomicU64,
-    /// Makes an id of a ticket, by wrapping addition.
+    /// Added to a ticket, wrapping, to make an id.
     shift: AtomicU64,
     /// The ticket at which the segment ends.
     stop: AtomicU64,
-    /// Wiped in a forked child.
+    /// Differs from the process's token in a forked child.
     life: ForkToken,
 }
 
-/// The tickets of a segment, `first..stop` of a lane, and what is added to make ids of them.
+/// A segment: the tickets `first..stop` of a lane, and what is added to make ids of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) lane: u64,
@@ -38,7 +37,7 @@ pub(super) struct Span {
     shift: u64,
 }
 
-/// A ticket that did not become an id on the fast path: it has passed the mark of its view.
+/// A ticket from the mark of its view on, which the fast path could not settle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drawn {
     pub(super) lane: u64,
@@ -47,11 +46,10 @@ pub(super) struct Drawn {
     stop: u64,
 }
 
-/// After this many lost races a claim gives up.
+/// A claim gives up after this many lost races.
 const ATTEMPTS: u32 = 4;
 
 impl Span {
-    /// Returns the id of a ticket of this span.
     pub(super) fn id(&self, ticket: u64) -> u64 {
         ticket.wrapping_add(self.shift)
     }
@@ -62,8 +60,8 @@ impl Span {
 }
 
 impl Drawn {
-    /// Returns its id, if it is of the segment that its taker saw. It needs nothing else, so that the id
-    /// is not lost, however late the taker comes.
+    /// Returns its id, if it is of the segment that its taker saw. This needs no other state, so the id is not lost,
+    /// however late the taker comes.
     pub(super) fn id(&self) -> Option<u64> {
         (self.ticket < self.stop).then(|| self.ticket.wrapping_add(self.shift))
     }
@@ -78,12 +76,12 @@ impl TicketView {
         }
     }
 
-    /// The fast path: returns an id; else the ticket that was drawn, or `None` where nothing is open.
+    /// The fast path. Returns an id, or else the ticket that it drew; `None` if nothing is open.
     #[inline]
     pub(super) fn draw(&self) -> Result<u64, Option<Drawn>> {
         let Some((open, shift, stop)) = self.look() else { return Err(None) };
-        // Relaxed: this addition returns each ticket once, by the order of the cursor's own values
-        // alone. The Acquire of the look makes sure that none is below the segment's first.
+        // Relaxed: the order of the cursor's own values returns each ticket once. The Acquire of the look ensures that
+        // none is below the segment's first.
         let ticket = self.cursor(open & 1).fetch_add(1, Ordering::Relaxed);
         if ticket < open >> 1 {
             Ok(ticket.wrapping_add(shift))
@@ -92,7 +90,7 @@ impl TicketView {
         }
     }
 
-    /// Claims up to `wanted` ids at once, as far as they are below the mark.
+    /// Claims up to `wanted` ids at once, all below the mark.
     pub(super) fn claim(&self, wanted: u64) -> Option<Range<u64>> {
         let (open, shift, _) = self.look()?;
         let cursor = self.cursor(open & 1);
@@ -110,15 +108,15 @@ impl TicketView {
         None
     }
 
-    /// Reads the view whole: of one segment, which was the current one at some time during the look.
+    /// Reads the view whole: all words are of one segment, which was current at some time during the look.
     #[inline]
     fn look(&self) -> Option<(u64, u64, u64)> {
         let view = &*self.view;
-        // Acquire: pairs with the Release in `open`. A taker that sees a segment open sees a cursor
-        // that is not below its first ticket.
+        // Acquire: pairs with the Release in `set_mark`. A taker that sees a segment open sees a cursor that is not
+        // below its first ticket.
         let open = view.open.load(Ordering::Acquire);
-        // Acquire: pairs with the fence in `open`. A taker that sees a value of a later segment sees,
-        // at the second look, that this one is shut.
+        // Acquire: pairs with the fence in `open`. A taker that sees a value of a later segment sees at the second look
+        // that this one was shut.
         let shift = view.shift.load(Ordering::Acquire);
         let stop = view.stop.load(Ordering::Acquire);
         // Relaxed: ordered after the loads above by their Acquire.
@@ -131,31 +129,30 @@ impl TicketView {
         &self.cursors[lane as usize & 1]
     }
 
-    /// Returns whether this process is a forked child of the one that made the view.
     pub(super) fn is_forked(&self) -> bool {
         self.view.life.is_forked_child()
     }
 
-    /// Returns whether there is something to draw from, or was until a moment ago.
+    /// Returns whether there is something to draw from, or was a moment ago.
     pub(super) fn is_open(&self) -> bool {
         // Relaxed: a waiting taker reads it between the fences of its event.
         self.view.open.load(Ordering::Relaxed) != 0
     }
 }
 
-/// Only the holder of the chain's lock may call these.
+/// Only for the holder of the chain's lock.
 impl TicketView {
-    /// Makes these ids the current segment, with a mark after `mark` of them, at least one, on a lane that
-    /// is not in use. The view must be shut. Returns `None` if the lane has no room for them.
+    /// Makes these ids the current segment, with the mark after `mark` of them, at least one, on a lane that is not in
+    /// use. The view must be shut. Returns `None` if the lane has no room.
     pub(super) fn open(&self, lane: u64, ids: &Range<u64>, mark: u64) -> Option<Span> {
-        // Every ticket of the lane that was drawn is below. A view that a taker has read before is of a
-        // span that ended here or earlier.
+        // All tickets drawn on the lane so far are below this. Any view that a taker has read before is of a span that
+        // ended here or earlier.
         let first = self.cursor(lane).load(Ordering::Relaxed);
         let length = ids.end - ids.start;
         let stop = first.checked_add(length).filter(|stop| stop >> 63 == 0)?;
         let span = Span { lane, first, stop, shift: ids.start.wrapping_sub(first) };
-        // Release: pairs with the Acquire loads of `shift` and `stop` in `look`. A taker that sees what
-        // is stored below sees the view shut.
+        // Release: pairs with the Acquire loads of `shift` and `stop` in `look`. A taker that sees what is stored below
+        // sees the view shut.
         fence(Ordering::Release);
         self.view.shift.store(span.shift, Ordering::Relaxed);
         self.view.stop.store(stop, Ordering::Relaxed);
@@ -171,7 +168,7 @@ impl TicketView {
     /// Sets the mark, at least one above the first ticket, so that no two segments of a lane have the same.
     fn set_mark(&self, span: &Span, after: u64) {
         let mark = span.first + after.clamp(1, span.stop - span.first);
-        // Release: pairs with the Acquire in `look`, for what `open` has read and written.
+        // Release: pairs with the Acquire of `open` in `look`, and publishes what `open` has read and written.
         self.view.open.store(mark << 1 | span.lane, Ordering::Release);
     }
 
@@ -191,7 +188,7 @@ impl TicketView {
         (ticket < span.stop).then(|| span.id(ticket))
     }
 
-    /// Takes what is left of a span away from all takers; returns how many ids that were.
+    /// Withdraws the rest of a span from all takers, and returns the number of ids.
     pub(super) fn drain(&self, span: &Span) -> u64 {
         let next = self.cursor(span.lane).fetch_max(span.stop, Ordering::Relaxed);
         span.stop.saturating_sub(next)

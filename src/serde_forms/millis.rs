@@ -1,4 +1,4 @@
-//! Durations as whole milliseconds.
+//! Durations in whole milliseconds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A uid as a column of diesel.
+//! Uids as diesel columns.
 
 use diesel::backend::Backend;
 use diesel::deserialize::{self, FromSql};
@@ -7,7 +7,7 @@ use diesel::sql_types::BigInt;
 
 use super::Uid;
 
-/// As a `BIGINT`.
+/// Written as a `BIGINT`.
 impl<DB: Backend> ToSql<BigInt, DB> for Uid
 where
     i64: ToSql<BigInt, DB>,
@@ -17,7 +17,7 @@ where
     }
 }
 
-/// From a `BIGINT` that is not negative.
+/// Read from a `BIGINT` that is not negative.
 impl<DB: Backend> FromSql<BigInt, DB> for Uid
 where
     i64: FromSql<BigInt, DB>,

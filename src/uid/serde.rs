@@ -7,14 +7,15 @@ use serde::ser::{Serialize, Serializer};
 
 use super::{Uid, UidText};
 
-/// As a number. [`uidring::serde_forms`](crate::serde_forms) has other forms, and says why JavaScript needs one.
+/// Writes a number. [`uidring::serde_forms`](crate::serde_forms) has other forms, and explains why JavaScript needs
+/// one.
 impl Serialize for Uid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.get())
     }
 }
 
-/// From a number, or, in formats for people such as JSON, from a text in decimal or `0x` hex.
+/// Reads a number or, in human-readable formats such as JSON, a text in decimal or `0x` hex.
 impl<'de> Deserialize<'de> for Uid {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
@@ -25,7 +26,7 @@ impl<'de> Deserialize<'de> for Uid {
     }
 }
 
-/// As a text.
+/// Writes the text.
 impl<const N: usize> Serialize for UidText<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)

@@ -1,9 +1,9 @@
-//! A uid as a column of sqlx.
+//! Uids as sqlx columns.
 
 use super::Uid;
 
-/// The traits of one version of sqlx, for every database in which an `i64` is a column. The buffer of 0.8 has
-/// a lifetime, that of 0.9 has none.
+/// Implements the traits of one version of sqlx for every database that has `i64` columns. The buffer has a lifetime in
+/// 0.8, but not in 0.9.
 macro_rules! column {
     ($feature:literal, $sqlx:ident, $($buffer_lifetime:tt)*) => {
         #[cfg(feature = $feature)]
@@ -29,7 +29,7 @@ macro_rules! column {
                 }
             }
 
-            /// As a `BIGINT`.
+            /// Written as a `BIGINT`.
             impl<'q, DB: Database> Encode<'q, DB> for Uid
             where
                 i64: Encode<'q, DB>,
@@ -42,13 +42,13 @@ macro_rules! column {
                 }
             }
 
-            /// From a `BIGINT` that is not negative.
+            /// Read from a `BIGINT` that is not negative.
             impl<'r, DB: Database> Decode<'r, DB> for Uid
             where
                 i64: Decode<'r, DB>,
             {
                 fn decode(value: DB::ValueRef<'r>) -> Result<Self, BoxDynError> {
-                    // SQLite's driver takes NULL for 0, which is a uid.
+                    // SQLite's driver reads NULL as 0, which is a uid.
                     if value.is_null() {
                         return Err(UnexpectedNullError.into());
                     }

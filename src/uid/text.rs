@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::Uid;
 use crate::chain::{Chain, error_traits};
 
-/// The digits of base62, in the order of their character codes, so that texts sort like numbers.
+/// Base62 digits in the order of their character codes, so that texts sort like numbers.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Crockford's digits: no I, L, O, U.
@@ -15,8 +15,8 @@ const BASE32: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A uid in a text form of `N` characters, which needs no heap. It derefs to `str`, compares with texts, and
-/// turns into a `String`.
+/// A uid as a text of `N` characters, without heap allocation. It derefs to `str`, compares with texts, and converts
+/// into a `String`.
 ///
 /// ```
 /// use uidring::Uid;
@@ -30,13 +30,13 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 pub struct UidText<const N: usize>([u8; N]);
 
 impl<const N: usize> UidText<N> {
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
-        // All bytes come from the tables of digits above, which are ASCII.
+        // All bytes come from the tables above, which are ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The text as bytes, all of them ASCII.
+    /// Returns the bytes of the text, all ASCII.
     pub fn as_bytes(&self) -> &[u8; N] {
         &self.0
     }
@@ -111,7 +111,7 @@ impl<const N: usize> fmt::Debug for UidText<N> {
 }
 
 impl Uid {
-    /// Hex: `0x` and 16 lower-case digits.
+    /// Returns `0x` and 16 lower-case hex digits.
     #[inline]
     pub fn hex(self) -> UidText<18> {
         let mut text = UidText::encode(2, self.get(), HEX);
@@ -119,35 +119,33 @@ impl Uid {
         text
     }
 
-    /// Base62: 11 characters of `0-9A-Za-z`, which sort like the numbers.
+    /// Returns base62: 11 characters of `0-9A-Za-z`, which sort like the numbers.
     #[inline]
     pub fn base62(self) -> UidText<11> {
         UidText::encode(0, self.get(), BASE62)
     }
 
-    /// Crockford's base32: 13 characters without I, L, O and U, which sort like the numbers.
+    /// Returns Crockford's base32: 13 characters without I, L, O and U, which sort like the numbers.
     #[inline]
     pub fn base32(self) -> UidText<13> {
         UidText::encode(0, self.get(), BASE32)
     }
 
-    /// Reads hex digits of either case, with or without `0x` before them.
+    /// Parses hex digits of either case, with or without a leading `0x`.
     ///
     /// # Errors
     ///
-    /// On empty text, on another character (the error names it and its place), and above
-    /// [`Uid::MAX`].
+    /// For empty text, a wrong character (with its place), and numbers above [`Uid::MAX`].
     pub fn from_hex(text: &str) -> Result<Self, ParseUidError> {
         let prefix = if text.starts_with("0x") || text.starts_with("0X") { 2 } else { 0 };
         decode(text, prefix, 16, |c| c.to_digit(16))
     }
 
-    /// Reads base62 of any length.
+    /// Parses base62 of any length.
     ///
     /// # Errors
     ///
-    /// On empty text, on a character outside `0-9A-Za-z` (the error names it and its place), and
-    /// above [`Uid::MAX`].
+    /// For empty text, a character outside `0-9A-Za-z` (with its place), and numbers above [`Uid::MAX`].
     pub fn from_base62(text: &str) -> Result<Self, ParseUidError> {
         decode(text, 0, 62, |c| match c {
             '0'..='9' => Some(c as u32 - '0' as u32),
@@ -157,13 +155,12 @@ impl Uid {
         })
     }
 
-    /// Reads Crockford's base32 of any length and either case; as in Crockford's own rules, `i`
-    /// and `l` stand for 1 and `o` for 0.
+    /// Parses Crockford's base32 of any length and either case. By Crockford's rules, `i` and `l` stand for 1, and `o`
+    /// for 0.
     ///
     /// # Errors
     ///
-    /// On empty text, on a character that is no digit (the error names it and its place), and
-    /// above [`Uid::MAX`].
+    /// For empty text, a character that is no digit (with its place), and numbers above [`Uid::MAX`].
     pub fn from_base32(text: &str) -> Result<Self, ParseUidError> {
         decode(text, 0, 32, |c| match c.to_ascii_uppercase() {
             'I' | 'L' => Some(1),
@@ -173,7 +170,7 @@ impl Uid {
     }
 }
 
-/// Reads decimal, or hex after `0x`. No sign, no spaces, no separators.
+/// Parses decimal, or hex after `0x`. No sign, spaces or separators.
 impl FromStr for Uid {
     type Err = ParseUidError;
 
@@ -192,14 +189,14 @@ impl fmt::Display for Uid {
     }
 }
 
-/// As of the number: `{:#018x}` is what [`hex`](Uid::hex) writes.
+/// Formats the number. `{:#018x}` prints the same as [`hex`](Uid::hex).
 impl fmt::LowerHex for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::LowerHex::fmt(&self.get(), f)
     }
 }
 
-/// As of the number.
+/// Formats the number.
 impl fmt::UpperHex for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::UpperHex::fmt(&self.get(), f)
@@ -219,14 +216,14 @@ pub enum ParseUidError {
     /// There are no digits.
     #[error("a uid cannot be empty: give at least one digit")]
     Empty,
-    /// A character is not a digit of this form.
+    /// A character is no digit of this form.
     #[error("{character:?} at character {place} is not a digit of base {base}")]
     BadCharacter {
         /// The character.
         character: char,
-        /// Its place in the text, counted in characters from 1.
+        /// Its place in the text, in characters from 1.
         place: usize,
-        /// The base that was read.
+        /// The base.
         base: u32,
     },
     /// The number is above [`Uid::MAX`].
@@ -235,9 +232,9 @@ pub enum ParseUidError {
          the greatest uid is 9223372036854775807"
     )]
     Overflow {
-        /// The first digit that is too many.
+        /// The first digit that is too much.
         character: char,
-        /// Its place in the text, counted in characters from 1.
+        /// Its place in the text, in characters from 1.
         place: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What a lease asks of its store.
+//! The store's side of a lease.
 
 use std::time::Duration;
 
@@ -10,21 +10,20 @@ use crate::uid::Uid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {
-    /// How long the id is held after a renewal, counted from before the store was asked; without
-    /// limit if `None`.
+    /// How long the id is held after a renewal, counted from before the store was asked. `None` is without limit.
     pub lasts: Option<Duration>,
-    /// How much earlier than that the holder stops by itself, because its clock may be slower than
-    /// the store's; less than that.
+    /// How much earlier the holder stops by itself, because its clock may be slower than the store's. Less than
+    /// `lasts`.
     pub margin: Duration,
-    /// How often the lease is renewed, if no demand comes earlier: 1 ms or more, and at most half the time after
-    /// which the holder stops, so that a renewal may fail once.
+    /// How often the lease is renewed if no demand comes earlier. At least 1 ms, and at most half the time until the
+    /// holder stops, so that one renewal may fail.
     pub renew_every: Duration,
-    /// How much further the stored horizon is than the holder needs until the next renewals. The holder
-    /// issues this much while the store is away.
+    /// How far the stored horizon is beyond what the holder needs until the next renewals. The holder can issue this
+    /// much while the store is away.
     pub reserve: Duration,
 }
 
-/// Held without limit, renewed every 3 s.
+/// Held without limit, and renewed every 3 s.
 impl Default for LeaseTerms {
     fn default() -> Self {
         Self {
@@ -49,11 +48,11 @@ impl LeaseTerms {
         check_millis("renew_every (ms)", renew_every, 1..=longest)
     }
 
-    /// Returns how long a start waits for the clock if nothing else is set: what a holder with the same terms
-    /// has reserved when it is killed, so that the next start does not fail, but at least 30 s.
+    /// Returns the default wait of a start for the clock: what a killed holder with the same terms has reserved, so
+    /// that the next start does not fail, but at least 30 s.
     pub fn start_wait(&self, layout: &Layout) -> Duration {
-        // Each renewal reserves two and a half intervals at the clock's pace, and rounds up to ticks. A second
-        // is for clocks that differ.
+        // A renewal reserves at most three intervals beyond what a generator may be ahead, rounded up to ticks. The
+        // second is for clocks that differ.
         let tick = Duration::from_millis(layout.tick().millis().unsigned_abs());
         let intervals = self.renew_every.saturating_mul(3).saturating_add(self.reserve);
         let reserved = intervals.saturating_add(5 * tick).saturating_add(Duration::from_secs(1));
@@ -61,18 +60,17 @@ impl LeaseTerms {
     }
 }
 
-/// The store's side of a [`Lease`](super::Lease). Its methods block; one thread at a time calls them.
+/// The store's side of a [`Lease`](super::Lease). The methods block; one thread at a time calls them.
 pub trait LeaseBackend: Send + 'static {
-    /// Renews the lease, and stores that ticks up to and including `horizon` may be issued. That must be
-    /// durable when this returns `Ok`.
+    /// Renews the lease, and stores durably that ticks up to and including `horizon` may be issued.
     ///
     /// # Errors
     ///
-    /// [`RenewError`] says whether to try again. After any error the store may have the horizon or not.
+    /// [`RenewError`] says whether to retry. After an error, the store may or may not have the horizon.
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError>;
 
-    /// Releases the worker id: nothing above `last` was or will be issued. With `None` this holder has
-    /// issued nothing at all.
+    /// Releases the worker id: nothing above `last` was or will be issued. `None` means that this holder issued nothing
+    /// at all.
     ///
     /// # Errors
     ///
@@ -97,7 +95,7 @@ pub enum RenewError {
     /// Somebody else holds the worker id, or may. This is permanent.
     #[error(transparent)]
     Lost(Error),
-    /// The store could not be asked. The renewal is tried again until the lease has run out.
+    /// The store could not be asked. The renewal is retried until the lease has run out.
     #[error(transparent)]
     Failed(Error),
 }

@@ -1,4 +1,4 @@
-//! To the nanosecond, in virtual time: how long a lease lasts by its holder's account.
+//! How long a lease lasts for its holder, to the nanosecond of virtual time.
 
 use crate::error::StoreError;
 use crate::error::StoreErrorKind;
@@ -47,7 +47,7 @@ fn a_lease_lasts_from_the_start_of_its_last_renewal_less_the_margin() {
     let mut renewals = begin(&time);
     time.advance(100 * MILLI);
     let request = renew(&mut renewals);
-    // The store takes its time to answer.
+    // The store needs this long to answer.
     time.advance(50 * MILLI);
     renewals.answered(request, Ok(()));
     time.advance(220 * MILLI - 1);
@@ -80,7 +80,7 @@ fn a_lease_that_is_over_is_over_whatever_the_store_says() {
     time.advance(100 * MILLI);
     let request = renew(&mut renewals);
     time.advance(170 * MILLI);
-    // A taker has been told.
+    // A taker has seen the loss.
     assert!(renewals.shared().is_lost());
     renewals.answered(request, Ok(()));
     assert!(!renewals.is_live());

@@ -1,5 +1,3 @@
-//! How far a generator may issue.
-
 use std::sync::Arc;
 
 use super::lease_shared::LeaseShared;
@@ -14,8 +12,8 @@ impl IssueHorizon {
         Self(Some(shared))
     }
 
-    /// Returns whether uids of this tick may be issued; [`TakeError::Empty`] if the store has to be asked
-    /// first, which this demands.
+    /// Returns whether uids of this tick may be issued. [`TakeError::Empty`] if the store has to be asked first; this
+    /// call requests that.
     #[inline]
     pub(crate) fn check(&self, tick: u64) -> Result<(), TakeError> {
         self.0.as_ref().map_or(Ok(()), |shared| shared.check(tick))
@@ -33,13 +31,13 @@ impl IssueHorizon {
         self.0.as_ref().is_some_and(|shared| shared.is_pending())
     }
 
-    /// Returns whether nothing may be issued any more.
+    /// Returns whether nothing more may be issued.
     pub(crate) fn is_lost(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_lost())
     }
 
-    /// If the lease is lost, returns the last tick of which uids may have been issued, or may still be: a
-    /// taker in the middle of a tick goes on with it.
+    /// If the lease is lost, returns the last tick of which uids may have been issued or still may be: a taker in the
+    /// middle of a tick continues with it.
     #[cfg(any(test, not(uidring_loom)))]
     pub(crate) fn lost_at(&self) -> Option<u64> {
         let shared = self.0.as_ref().filter(|shared| shared.is_lost())?;

@@ -1,4 +1,4 @@
-//! Worker ids that are held for a while, and how far their holders may issue.
+//! Worker ids that are held for a while.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use crate::layout::Layout;
 use crate::sync::ForkToken;
 use crate::uid::Uid;
 
-/// The worker of a generator: an id that stays its own, or one that it holds by a [`Lease`].
+/// A generator's worker: a permanent id, or a [`Lease`] on one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Worker {
-    /// An id that nobody else uses with the same layout, ever.
+    /// An id that nobody else ever uses with the same layout.
     Plain(u64),
     /// An id that others may have had before, and may have again.
     Leased(Lease),
 }
 
 impl Worker {
-    /// The worker id.
+    /// Returns the worker id.
     pub fn id(&self) -> u64 {
         match self {
             Self::Plain(id) => *id,
@@ -42,15 +42,15 @@ impl From<Lease> for Worker {
     }
 }
 
-/// A worker id that is held, and the store that remembers how far its holder may have issued.
+/// A worker id held for a while, and the store that remembers how far its holder may have issued.
 ///
-/// The *horizon* is the last tick that the holder may issue. The store has it before the holder issues that
-/// tick. So the next holder of the worker id starts above it, whatever its clock says, and whatever
-/// happened to the holder before. That alone makes reuse safe; the times of the lease only make it quick.
+/// The *horizon* is the last tick that the holder may issue. The store has it before the holder issues that tick. So
+/// the next holder starts above it, whatever its clock says, and whatever happened to the previous one. That alone
+/// makes reuse safe; the lease's times only make it quick.
 ///
-/// A generator that is built with a lease renews it in the background, releases it when it is closed or
-/// dropped, and refuses with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) when it is lost. A lease
-/// that no generator takes is given back when it is dropped, or runs out by itself.
+/// A generator renews its lease in the background, and releases it when closed or dropped. Once the lease is lost,
+/// takes fail with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost). A lease without a generator is given back
+/// when dropped, or runs out by itself.
 pub struct Lease {
     pub(crate) worker_id: u64,
     pub(crate) layout: Layout,
@@ -59,18 +59,18 @@ pub struct Lease {
     pub(crate) terms: LeaseTerms,
     pub(crate) backend: Box<dyn LeaseBackend>,
     pub(super) renewer: Box<dyn Renewer>,
-    /// Wiped in a forked child, whose parent has the lease.
+    /// The process that has the lease. A forked child must not use it.
     pub(super) life: ForkToken,
 }
 
 impl Lease {
-    /// Returns a lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon
-    /// allows: the new holder issues only uids above it.
+    /// Creates a lease on a worker id of `layout`. `after` is the greatest uid within the stored horizon; the new
+    /// holder issues only uids above it.
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`]; [`Error::OptionOutOfRange`] for terms by which it
-    /// would be renewed without a pause, or be over before it is renewed.
+    /// [`Error::WorkerIdOutOfRange`]; [`Error::OptionOutOfRange`] for terms with which the lease would be renewed
+    /// without a pause, or end before it is renewed.
     pub fn new(
         layout: Layout,
         worker_id: u64,
@@ -86,7 +86,7 @@ impl Lease {
         Ok(Self { worker_id, layout, after, terms, backend, renewer, life })
     }
 
-    /// Sets what renews the lease instead of a thread of its own.
+    /// Sets what renews the lease, in place of its own thread.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn renewed_by(self, renewer: impl Renewer) -> Self {
@@ -100,7 +100,7 @@ impl Lease {
         (self.layout, self.backend)
     }
 
-    /// Returns the worker id that is held.
+    /// Returns the worker id.
     pub fn worker_id(&self) -> u64 {
         self.worker_id
     }
@@ -110,12 +110,12 @@ impl Lease {
         self.after
     }
 
-    /// Returns how long it lasts, and how it is renewed.
+    /// Returns how long the lease lasts, and how it is renewed.
     pub fn terms(&self) -> LeaseTerms {
         self.terms
     }
 
-    /// Releases the worker id without having used it.
+    /// Releases the worker id unused.
     ///
     /// # Errors
     ///

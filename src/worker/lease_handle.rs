@@ -21,13 +21,13 @@ use crate::uid::Uid;
 /// How long a call that ends a lease waits for the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A lease in use. It is renewed until it is ended.
+/// A lease in use, renewed until it ends.
 #[derive(Debug)]
 pub(crate) struct LeaseHandle(Arc<LeaseShared>);
 
 impl Lease {
-    /// Renews the lease once, for a start that waits for the clock. The horizon must not be above what may have been
-    /// issued by now: a start that is killed while it waits then leaves no later one.
+    /// Renews the lease once while a start waits for the clock. The horizon must not be above what may have been issued
+    /// by now: if the start is killed while it waits, the next one must not have to wait longer.
     pub(crate) fn kept(mut self, horizon: u64) -> Result<Self, Error> {
         let (backend, failure) = renew(self.backend, self.worker_id, self.life, horizon)?;
         self.backend = backend;
@@ -38,7 +38,7 @@ impl Lease {
     }
 }
 
-/// Asks the backend for a renewal. Returns it with its error, if that may pass.
+/// Asks the backend for a renewal. Returns the backend, with the error if that may pass.
 fn renew(
     mut backend: Box<dyn LeaseBackend>,
     worker_id: u64,
@@ -47,7 +47,7 @@ fn renew(
 ) -> Result<(Box<dyn LeaseBackend>, Option<Error>), Error> {
     let answer = contained(|| backend.renew(horizon));
     if life.is_forked_child() {
-        // The lease is the parent's, and must not be released here.
+        // The parent has the lease; do not release it here.
         mem::forget(backend);
         return Err(Error::Forked { what: "lease" });
     }
@@ -56,7 +56,7 @@ fn renew(
         Some(Err(RenewError::Failed(error))) if error.may_pass() => Ok((backend, Some(error))),
         Some(Err(RenewError::Lost(error) | RenewError::Failed(error))) => Err(error),
         None => {
-            // Dropping it may panic as well.
+            // Dropping it may panic, too.
             contained(|| drop(backend));
             let (place, why) = ("the store".into(), "its backend panicked".into());
             Err(Error::LeaseLost { worker_id, place, why })
@@ -65,14 +65,13 @@ fn renew(
 }
 
 impl LeaseHandle {
-    /// Stores the horizon of the first ticks, and renews the lease from now on. A failure that may pass is
-    /// tried again for as long as `patience` says: a connection may break just then.
+    /// Stores the horizon of the first ticks, and starts the renewals. A failure that may pass is retried for as long
+    /// as `patience`, because a connection may break at any time.
     ///
     /// # Errors
     ///
-    /// The store's own; [`Error::LeaseLost`] if its backend panics; [`Error::Thread`];
-    /// [`Error::Forked`] for a lease of the process that this one was forked from, also if its backend
-    /// forked it.
+    /// The store's own; [`Error::LeaseLost`] if its backend panics; [`Error::Thread`]; [`Error::Forked`] for a lease of
+    /// a parent process, also if the backend forked.
     pub(crate) fn start(
         lease: Lease,
         start: LeaseStart,
@@ -80,7 +79,7 @@ impl LeaseHandle {
     ) -> Result<(Self, IssueHorizon), Error> {
         let Lease { worker_id, layout, terms, mut backend, renewer, life, .. } = lease;
         if life.is_forked_child() {
-            // The lease is the parent's, and must not be released here.
+            // The parent has the lease; do not release it here.
             mem::forget(backend);
             return Err(Error::Forked { what: "lease" });
         }
@@ -106,7 +105,7 @@ impl LeaseHandle {
         Ok((Self(shared), issue_horizon))
     }
 
-    /// Returns statistics, at a time by the generator's clock; `None` after a release, when nobody renews it.
+    /// Returns statistics for this time of the generator's clock; `None` after a release.
     pub(crate) fn stats(&self, layout: &Layout, now: Timestamp) -> Option<LeaseStats> {
         let shared = &self.0;
         let at = shared.reached().max(layout.try_tick_at(now).unwrap_or(0));
@@ -127,9 +126,8 @@ impl LeaseHandle {
         })
     }
 
-    /// Releases the worker id: nothing above `last` was or will be issued. Waits for at most two seconds
-    /// until the store knows; if it does not answer, the lease runs out by itself. Only the first call has
-    /// an effect.
+    /// Releases the worker id: nothing above `last` was or will be issued. Waits for the store for at most two seconds.
+    /// If it does not answer, the lease runs out by itself. Only the first call has an effect.
     pub(crate) fn end(&self, last: Option<Uid>) {
         if !self.stop(last) {
             return;
@@ -142,14 +140,14 @@ impl LeaseHandle {
         }
     }
 
-    /// [`end`](Self::end) for a task.
+    /// Async [`end`](Self::end).
     pub(crate) async fn end_async(&self, last: Option<Uid>) {
         if self.stop(last) {
             future::wait(self.0.end(), PATIENCE, || self.0.is_released()).await;
         }
     }
 
-    /// Has the lease's thread release the worker id; returns whether to wait for that.
+    /// Requests the release of the worker id. Returns whether to wait for it.
     fn stop(&self, last: Option<Uid>) -> bool {
         // The lease's own thread would wait for itself.
         !self.0.is_forked() && self.0.stop(last) && !NoBlockScope::is_here()

@@ -1,4 +1,4 @@
-//! What a generator shares with what renews its lease.
+//! What a generator shares with the renewals of its lease.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,33 +8,33 @@ use crate::error::TakeError;
 use crate::sync::{AtomicBool, AtomicU64, EventCount, ForkToken, Ordering};
 use crate::uid::Uid;
 
-/// The lease is lost, or has run out, and was found to: for good.
+/// The lease was found to be lost or over. This is final.
 const LOST: u64 = 0;
 /// The lease has no limit, or was not granted yet.
 const NEVER: u64 = u64::MAX;
 
-/// The state of a lease in use, for the generator, who ends it, and what renews it.
+/// The state of a lease in use. Shared by the generator, the call that ends it, and the renewals.
 ///
-/// Relaxed, except `released`: each number is independent of the others, and one thread asks the store before it
-/// writes a horizon here.
+/// Relaxed, except `released`: the numbers are independent, and one thread asks the store before it writes a horizon
+/// here.
 #[derive(Debug)]
 pub(super) struct LeaseShared {
-    /// The clock of the deadline.
+    /// The deadline's clock.
     time: Arc<dyn Monotonic>,
-    /// Of the process that has the lease.
+    /// The process that has the lease.
     life: ForkToken,
-    /// The last tick that may be issued: the store has it.
+    /// The last tick that may be issued, as stored.
     horizon: AtomicU64,
     /// The greatest tick that the generator has reached.
     reached: AtomicU64,
-    /// From this tick on the store is asked for more.
+    /// From this tick on, the store is asked for more.
     mark: AtomicU64,
-    /// When the lease is over unless it is renewed, in nanoseconds of the clock; [`LOST`] or [`NEVER`].
+    /// When the lease is over unless renewed, in nanoseconds of the clock; or [`LOST`] or [`NEVER`].
     deadline: AtomicU64,
-    /// Renewals that have succeeded, and that have failed.
+    /// Successful and failed renewals.
     renewals: AtomicU64,
     failures: AtomicU64,
-    /// Once the lease is to be released: what was issued last.
+    /// Set once the lease is to be released: the last uid issued.
     stopped: OnceLock<Option<Uid>>,
     released: AtomicBool,
     /// Where the thread waits.
@@ -44,7 +44,7 @@ pub(super) struct LeaseShared {
 }
 
 impl LeaseShared {
-    /// The state of a generator that starts with this tick. It may issue nothing yet.
+    /// Starts at this tick. Nothing may be issued yet.
     pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: ForkToken) -> Self {
         Self {
             time,
@@ -62,7 +62,6 @@ impl LeaseShared {
         }
     }
 
-    /// Returns whether this process is a forked child of the lease's owner.
     pub(super) fn is_forked(&self) -> bool {
         self.life.is_forked_child()
     }
@@ -72,7 +71,6 @@ impl LeaseShared {
     }
 }
 
-/// How far uids may be issued.
 impl LeaseShared {
     #[cold]
     pub(super) fn check(&self, tick: u64) -> Result<(), TakeError> {
@@ -111,9 +109,9 @@ impl LeaseShared {
     }
 }
 
-/// How long the lease lasts.
 impl LeaseShared {
-    /// The store has the horizon, and the lease lasts until then. One that was found to be lost stays lost.
+    /// Called when the store has the horizon, and the lease lasts until the deadline. A lease that was found to be lost
+    /// stays lost.
     pub(super) fn grant(&self, horizon: u64, mark: u64, deadline: Option<Moment>) {
         let deadline = deadline.map_or(NEVER, |end| end.as_nanos().clamp(LOST + 1, NEVER - 1));
         let renewed = |found| (found != LOST).then_some(deadline);
@@ -123,7 +121,7 @@ impl LeaseShared {
         self.renewals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A renewal has failed in a way that may pass.
+    /// Counts a failed renewal that is retried.
     pub(super) fn fail(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
@@ -132,15 +130,15 @@ impl LeaseShared {
         self.deadline.store(LOST, Ordering::Relaxed);
     }
 
-    /// Returns whether nothing may be issued any more; true in a forked child. A deadline that has passed
-    /// counts as lost from now on: a renewal that succeeds too late changes nothing.
+    /// Returns whether nothing more may be issued; true in a forked child. A deadline that has passed counts as lost
+    /// from now on, so a renewal that succeeds too late changes nothing.
     pub(super) fn is_lost(&self) -> bool {
         let passed = |deadline| self.is_over(deadline).then_some(LOST);
         self.is_forked()
             || self.deadline.fetch_update(Ordering::Relaxed, Ordering::Relaxed, passed).is_ok()
     }
 
-    /// Returns whether somebody has found it to be lost.
+    /// Returns whether the lease was already found to be lost.
     pub(super) fn was_lost(&self) -> bool {
         self.deadline.load(Ordering::Relaxed) == LOST
     }
@@ -149,8 +147,8 @@ impl LeaseShared {
         deadline == LOST || deadline != NEVER && deadline <= self.moment().as_nanos()
     }
 
-    /// Returns the time until the deadline, and `None` without one; zero once it has passed, if the lease is
-    /// lost, and in a forked child.
+    /// Returns the time until the deadline, or `None` without one. Zero once it has passed, if the lease is lost, and
+    /// in a forked child.
     pub(super) fn time_left(&self) -> Option<Duration> {
         match self.deadline.load(Ordering::Relaxed) {
             _ if self.is_forked() => Some(Duration::ZERO),
@@ -163,22 +161,21 @@ impl LeaseShared {
         }
     }
 
-    /// Returns how many renewals have succeeded, and how many have failed.
+    /// Returns the numbers of successful and failed renewals.
     pub(super) fn renewals(&self) -> (u64, u64) {
         let [renewals, failures] =
             [&self.renewals, &self.failures].map(|counter| counter.load(Ordering::Relaxed));
         (renewals, failures)
     }
 
-    /// Waits for this long at most, until the lease is to be released, or `is_demanded` says true.
+    /// Waits for at most `pause`, until the lease is to be released, or `is_demanded` returns true.
     pub(super) fn wait(&self, pause: Option<Duration>, is_demanded: impl Fn() -> bool) {
         self.demand.wait(pause, || self.is_stopped() || is_demanded());
     }
 }
 
-/// Its end.
 impl LeaseShared {
-    /// Has the lease released: nothing above `last` was or will be issued. Returns whether this is the first call.
+    /// Requests the release: nothing above `last` was or will be issued. Returns whether this is the first call.
     pub(super) fn stop(&self, last: Option<Uid>) -> bool {
         let is_first = self.stopped.set(last).is_ok();
         if is_first {
@@ -191,14 +188,14 @@ impl LeaseShared {
         self.stopped.get().is_some()
     }
 
-    /// Returns what was issued last, once the lease is to be released.
+    /// Returns the last uid issued, once the lease is to be released.
     pub(super) fn stopped(&self) -> Option<Option<Uid>> {
         self.stopped.get().copied()
     }
 
-    /// Nothing more will be asked of the store.
+    /// Called when the store will not be asked again.
     pub(super) fn release(&self) {
-        // Release: pairs with the Acquire of the call that ends the lease.
+        // Release: pairs with the Acquire in `is_released`.
         self.released.store(true, Ordering::Release);
         self.end.notify();
     }
@@ -220,7 +217,7 @@ pub(super) mod tests {
     use super::*;
     use crate::clock::monotonic::ManualMonotonic;
 
-    /// A generator that starts with tick 3 and may issue up to tick 6, and asks for more from tick 5 on.
+    /// A generator that starts at tick 3, may issue up to tick 6, and asks for more from tick 5 on.
     pub(in crate::worker) fn shared() -> LeaseShared {
         let time = Arc::new(ManualMonotonic::new());
         let shared = LeaseShared::new(time, 3, ForkToken::current());

@@ -1,4 +1,4 @@
-//! The number of a pod in its StatefulSet.
+//! A pod's number in its StatefulSet.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,13 +8,12 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::text::may_have_url;
 
-/// The number of this process among its replicas, such as a pod's ordinal in its StatefulSet: `3` for the pod
-/// `app-3`.
+/// The number of this process among its replicas, such as a pod's ordinal in its StatefulSet: `3` for the pod `app-3`.
 ///
-/// Two processes may have one ordinal at once: Kubernetes starts a new `app-3` when the old one is deleted by
-/// force, although it may still run on a node that does not answer. So an ordinal alone is no source of worker
-/// ids. With a file on the pod's volume it is: `SqliteStore::ordinal` of `uidring-sqlite` keeps in it how far
-/// each holder may issue.
+/// Two processes may have the same ordinal at once. If you force-delete `app-3`, Kubernetes starts a new one although
+/// the old one may still run on an unreachable node. So an ordinal alone is no source of worker ids, but together with
+/// a file on the pod's volume it is. `SqliteStore::ordinal` of `uidring-sqlite` keeps in that file how far each holder
+/// may issue.
 ///
 /// ```
 /// use uidring::Layout;
@@ -31,26 +30,26 @@ pub struct Ordinal {
     offset: u64,
 }
 
-/// Where the kubelet says that a pod has the network, and so the name, of its node.
+/// Here the kubelet says that a pod has its node's network, and so its node's name.
 const HOSTS: &str = "/etc/hosts";
 const HOST_NETWORK: &str = "# Kubernetes-managed hosts file (host network).";
 
 impl Ordinal {
-    /// The variable that a pod's label `apps.kubernetes.io/pod-index` is passed by.
+    /// The variable that passes a pod's label `apps.kubernetes.io/pod-index`.
     pub const VARIABLE: &'static str = "UIDRING_ORDINAL";
 
-    /// This ordinal.
+    /// Returns this ordinal.
     pub fn new(number: u64) -> Self {
         Self { number, offset: 0 }
     }
 
-    /// Returns the ordinal in the environment variable `UIDRING_ORDINAL`. If that is not set or empty, as on
-    /// Kubernetes before 1.28, returns the [host name's](Self::of_host), in `HOSTNAME`.
+    /// Returns the ordinal in the environment variable `UIDRING_ORDINAL`. If that is unset or empty, as on Kubernetes
+    /// before 1.28, returns that of the [host name](Self::of_host) in `HOSTNAME`.
     ///
     /// # Errors
     ///
-    /// [`Error::Environment`] if the variable holds something else, or neither gives a number. A pod with the
-    /// network of its node has the node's host name, which is refused.
+    /// [`Error::Environment`] if the variable holds something else, or neither gives a number. A pod with its node's
+    /// network has the node's host name, which is refused.
     pub fn from_env() -> Result<Self, Error> {
         let hosts = || fs::read_to_string(HOSTS).unwrap_or_default();
         Self::from_variables(|name| env::var_os(name), hosts)
@@ -83,12 +82,12 @@ impl Ordinal {
         Self::of_host(&name)
     }
 
-    /// Returns the number at the end of a host name, as in `app-3` or `app-3.app.shop.svc.cluster.local`.
+    /// Returns the number that ends a host name, as in `app-3` or `app-3.app.shop.svc.cluster.local`.
     ///
     /// # Errors
     ///
-    /// [`Error::Environment`] if the name's first part does not end in a hyphen and a number without leading
-    /// zeros: `app-03` may be another host than `app-3`.
+    /// [`Error::Environment`] if the name's first part does not end in a hyphen and a number without leading zeros.
+    /// `app-03` may be another host than `app-3`.
     pub fn of_host(name: &str) -> Result<Self, Error> {
         let first = name.split('.').next().unwrap_or_default();
         let number = first
@@ -104,18 +103,18 @@ impl Ordinal {
         })
     }
 
-    /// Adds this to the number, so that several StatefulSets can share a layout.
+    /// Adds an offset, so that several StatefulSets can share a layout.
     #[must_use]
     pub fn offset(self, offset: u64) -> Self {
         Self { offset, ..self }
     }
 
-    /// The number, without the offset.
+    /// Returns the number, without the offset.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns the number with the offset.
+    /// Returns the number plus the offset.
     ///
     /// # Errors
     ///
@@ -127,7 +126,6 @@ impl Ordinal {
     }
 }
 
-/// Reads a number as Kubernetes writes it.
 fn unknown(problem: String) -> Error {
     Error::Environment {
         problem: format!(
@@ -137,6 +135,7 @@ fn unknown(problem: String) -> Error {
     }
 }
 
+/// Reads a number as Kubernetes writes it.
 fn decimal(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let has_zeros = text.len() > 1 && text.starts_with('0');

@@ -1,5 +1,3 @@
-//! The thread that renews a lease.
-
 use std::mem;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -10,7 +8,7 @@ use crate::clock::{Monotonic, SystemMonotonic};
 use crate::error::Error;
 use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log};
 
-/// Renews in a thread of its own.
+/// Renews a lease in its own thread.
 pub(super) struct RenewalThread;
 
 impl Renewer for RenewalThread {
@@ -35,7 +33,7 @@ impl Renewer for RenewalThread {
             }
         });
         if let Err(error) = started {
-            // Nothing was issued. Without this the worker id would stay held until the lease ends.
+            // Nothing was issued. Release the worker id, which would otherwise stay held until the lease ends.
             let _ = backend.release(None);
             return Err(Error::thread("thread that renews the lease", error));
         }
@@ -45,20 +43,20 @@ impl Renewer for RenewalThread {
     }
 }
 
-/// Executes the actions of a lease until it has been released. A backend is a caller's code: if it panics, the
-/// lease is lost, takers get that error, and whoever ends the lease does not wait for the store.
+/// Runs a lease until it is released. The backend is user code. If it panics, the lease is lost, takes fail, and a call
+/// that ends the lease does not wait for the store.
 fn run(mut renewals: RenewalMachine, mut backend: Box<dyn LeaseBackend>) {
     let _scope = NoBlockScope::begin();
     let done = contained(|| renew(&mut renewals, &mut *backend));
-    // Whatever was called, the log included, may have forked. A child that was forked in this thread must
-    // not renew its parent's lease. The backend is the parent's as well.
+    // All user code may fork, including the log. A child forked in this thread must not renew its parent's lease, nor
+    // drop its backend.
     if renewals.is_forked() {
         return mem::forget(backend);
     }
     if done.is_none() {
         renewals.panicked();
     }
-    // Dropping it may panic as well. So may a subscriber to the log, which therefore comes last.
+    // Dropping it may panic, too. So may a log subscriber, which therefore comes last.
     let dropped = contained(|| drop(backend));
     renewals.ended();
     if done.is_none() || dropped.is_none() {
@@ -66,7 +64,7 @@ fn run(mut renewals: RenewalMachine, mut backend: Box<dyn LeaseBackend>) {
     }
 }
 
-/// Returns when the lease has been released, and in a forked child.
+/// Returns once the lease is released, and in a forked child.
 fn renew(renewals: &mut RenewalMachine, backend: &mut dyn LeaseBackend) {
     while !renewals.is_forked() {
         match renewals.next_action() {

@@ -1,5 +1,5 @@
-//! Decides when a lease is renewed and how far, and handles the answer. Nothing here waits or asks a
-//! store: a [`Renewer`] does.
+//! Decides when and how far a lease is renewed, and handles the answers. Nothing here waits or asks a store: a
+//! [`Renewer`] does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::layout::Layout;
 use crate::sync::{ForkToken, log};
 use crate::uid::Uid;
 
-/// Executes the actions of a lease in use.
+/// Runs the actions of a lease in use.
 pub trait Renewer: Send + 'static {
     /// Returns the clock that measures the lease.
     fn time(&self) -> Arc<dyn Monotonic>;
 
-    /// Returns the seed of the random parts of the schedule.
+    /// Returns the seed for the schedule's jitter.
     fn seed(&self) -> u64;
 
-    /// Starts to execute one [action](RenewalMachine::next_action) after another, until the lease has been
-    /// released; returns at once.
+    /// Starts to run one [action](RenewalMachine::next_action) after another, until the lease is released. Returns at
+    /// once.
     ///
     /// # Errors
     ///
@@ -31,10 +31,10 @@ pub trait Renewer: Send + 'static {
     fn start(&self, renewals: RenewalMachine, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
 }
 
-/// Where a generator is when its lease starts.
+/// A generator's ticks at the start of its lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseStart {
-    /// The tick at the present time.
+    /// The present tick.
     pub(crate) present: u64,
     /// The first tick that it will issue.
     pub(crate) first: u64,
@@ -45,15 +45,15 @@ pub(crate) struct LeaseStart {
 /// What a lease needs next.
 #[derive(Debug)]
 pub enum LeaseAction {
-    /// To wait for this long, or until there is a demand.
+    /// Wait for this long, or until there is a demand.
     Wait(Option<Duration>),
-    /// To ask the store, and pass on its answer.
+    /// Ask the store, and pass on its answer.
     Renew(RenewRequest),
-    /// To release it: this was issued last.
+    /// Release the lease. This is the last uid issued.
     Release(Option<Uid>),
 }
 
-/// A renewal that the store is asked for.
+/// A renewal to ask the store for.
 #[derive(Clone, Copy, Debug)]
 pub struct RenewRequest {
     horizon: Horizon,
@@ -62,22 +62,21 @@ pub struct RenewRequest {
 }
 
 impl RenewRequest {
-    /// Returns the last tick that may be issued after it.
+    /// Returns the last tick that this renewal allows.
     pub fn horizon(self) -> u64 {
         self.horizon.last
     }
 }
 
-/// The state of a lease in use.
+/// The state machine of a lease in use.
 #[derive(Debug)]
 pub struct RenewalMachine {
     shared: Arc<LeaseShared>,
     terms: LeaseTerms,
     planner: HorizonPlanner,
-    /// When the store is asked, if no demand comes earlier.
+    /// When to ask the store if no demand comes earlier.
     due: Option<Moment>,
-    /// How many renewals in a row have failed. After a failure a demand does not make the next one
-    /// earlier.
+    /// How many renewals in a row have failed. After a failure, demands do not make the next attempt earlier.
     failures: u32,
     rng: Rng,
     failed: LogThrottle,
@@ -108,7 +107,6 @@ impl RenewalMachine {
         &self.shared
     }
 
-    /// Returns whether this process is a forked child of the lease's owner.
     pub(super) fn is_forked(&self) -> bool {
         self.shared.is_forked()
     }
@@ -116,7 +114,7 @@ impl RenewalMachine {
     /// Returns what to do now.
     pub fn next_action(&mut self) -> LeaseAction {
         let shared = &self.shared;
-        // In a child it is the parent's to release.
+        // In a child, the lease is the parent's to release.
         if let Some(last) = shared.stopped().filter(|_| !shared.is_forked()) {
             return LeaseAction::Release(last);
         }
@@ -136,7 +134,7 @@ impl RenewalMachine {
         self.shared.wait(pause, || self.is_demanded());
     }
 
-    /// Waits until the next attempt is due, or up to the limit.
+    /// Waits until the next attempt is due, or the limit is over.
     pub(super) fn wait_until_due(&self, limit: Option<Duration>) {
         let left = self.due.map(|due| due.since(self.shared.moment()));
         self.wait(left.into_iter().chain(limit).min());
@@ -161,7 +159,7 @@ impl RenewalMachine {
                 self.failures = self.failures.saturating_add(1);
                 self.shared.fail();
                 let pause = retry_after(self.failures, self.terms.renew_every);
-                // A random part, so that holders that an outage has hit together do not retry together.
+                // Jitter, so that holders hit by the same outage do not retry together.
                 let part = 0.5 + self.rng.f64() / 2.0;
                 self.plan(pause.mul_f64(part));
                 if self.failed.is_due() {
@@ -179,12 +177,12 @@ impl RenewalMachine {
     pub(super) fn granted(&mut self, request: RenewRequest) {
         let RenewRequest { horizon, started } = request;
         let lasts = self.terms.lasts.map(|lasts| lasts.saturating_sub(self.terms.margin));
-        // Counted from before the store was asked: the store counts from later.
+        // Counted from before the store was asked, because the store counts from later.
         let deadline = lasts.and_then(|lasts| started.after(lasts));
         self.shared.grant(horizon.last, horizon.mark, deadline);
         self.failures = 0;
-        // Earlier by up to an eighth, so that holders that started together do not keep renewing
-        // together. Never later: horizon and deadline do not allow for that.
+        // Jitter, so that holders that started together do not keep renewing together. Never later than planned:
+        // horizon and deadline do not allow for that.
         let renew_every = self.terms.renew_every;
         let early = renew_every.mul_f64(self.rng.f64() / 8.0);
         self.plan(renew_every - early);
@@ -194,7 +192,7 @@ impl RenewalMachine {
         self.due = self.shared.moment().after(pause);
     }
 
-    /// Nothing more will be asked of the store.
+    /// Called when the store will not be asked again.
     pub(super) fn ended(&self) {
         self.shared.release();
     }
@@ -204,7 +202,7 @@ impl RenewalMachine {
         self.shared.lose();
     }
 
-    /// Returns whether the lease lasts, by the owner's own clock.
+    /// Returns whether the lease lasts, by the holder's clock.
     #[cfg(any(test, feature = "simulation"))]
     pub fn is_live(&self) -> bool {
         self.shared.time_left() != Some(Duration::ZERO)
@@ -217,7 +215,7 @@ impl RenewalMachine {
         (shared.horizon(), shared.was_lost(), shared.time_left())
     }
 
-    /// Makes a call that ends the lease return at once.
+    /// Makes calls that end the lease return at once.
     #[cfg(feature = "simulation")]
     pub fn unattended(self) -> Self {
         self.shared.release();
@@ -233,13 +231,13 @@ impl RenewalMachine {
     }
 }
 
-/// Logs a renewal that failed in a way that may pass.
+/// Logs a failed renewal that is retried.
 pub(super) fn log_failure(error: &Error) {
     log!(warn, "the lease of the worker id was not renewed: {}", Chain(error));
 }
 
-/// Returns the pause after `failures` in a row, before a random part is taken off: twice as long each time,
-/// and never so long that a lease could end without several attempts.
+/// Returns the pause after `failures` in a row, before jitter. It doubles each time, but leaves room for several
+/// attempts before the lease ends.
 fn retry_after(failures: u32, renew_every: Duration) -> Duration {
     const FIRST: Duration = Duration::from_millis(250);
     const LONGEST: Duration = Duration::from_secs(5);
@@ -247,26 +245,26 @@ fn retry_after(failures: u32, renew_every: Duration) -> Duration {
     FIRST.saturating_mul(1 << doublings).min(LONGEST).min(renew_every / 2)
 }
 
-/// Decides how far ahead the stored horizon is.
+/// Plans how far ahead the stored horizon is.
 #[derive(Debug)]
 struct HorizonPlanner {
-    /// A tick, in nanoseconds.
+    /// In nanoseconds, like `renew_every`.
     tick: u128,
     renew_every: u128,
     /// Ticks beyond what is needed until the next renewals.
     reserve: u64,
     max_ahead: u64,
-    /// The layout's last tick: a horizon beyond is no tick, and nobody could start above it.
+    /// The layout's last tick. A horizon beyond it would be no tick, and nobody could start above it.
     max_tick: u64,
-    /// The present tick at the start. The clock is not read again: it may be set, and a horizon that is
-    /// too low is raised on demand.
+    /// The present tick at the start. The clock is not read again, because it may be set. A horizon that is too low is
+    /// raised on demand.
     present: u64,
     since: Moment,
     /// Where the generator was at the last renewal, and when.
     before: (u64, Moment),
 }
 
-/// The last tick that the store is asked for, and the tick from which to ask for more.
+/// The last tick to ask the store for, and the tick from which to ask for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Horizon {
     last: u64,
@@ -288,16 +286,15 @@ impl HorizonPlanner {
         }
     }
 
-    /// Returns enough for two renewals at the present rate, which is at least the clock's, but not more
-    /// than the generator may be ahead.
+    /// Plans for two renewals at the present rate, which is at least the clock's, but no further than the generator may
+    /// be ahead. The reserve comes on top.
     fn horizon(&mut self, reached: u64, now: Moment) -> Horizon {
         let walked = self.ticks(now.since(self.since).as_nanos());
-        // No generator is further ahead of its clock than it may be. If this one seems to be, the clock
-        // was set.
+        // A generator is never further ahead of its clock than allowed. If it seems to be, the clock was set.
         let present =
             self.present.saturating_add(walked).max(reached.saturating_sub(self.max_ahead));
         let (before, since) = self.before;
-        // A ring that is filled at once is no pace: one that lasts is told by the next demands.
+        // Filling a ring at once is not a rate. If takers keep it up, further demands will show it.
         let elapsed = now.since(since).as_nanos().max(self.renew_every).max(1);
         let walked = u128::from(reached.saturating_sub(before));
         let by_rate = (walked * 2).saturating_mul(self.renew_every) / elapsed;
@@ -308,7 +305,7 @@ impl HorizonPlanner {
         let limit = present.saturating_add(self.max_ahead.max(at_rest)).saturating_add(at_rest / 2);
         let from = reached.max(present);
         let last = from.saturating_add(by_rate.max(at_rest)).min(limit);
-        // The reserve is not spent before the store has been asked for more.
+        // The store is asked for more before the reserve is used.
         let mark = from + (last - from) / 4 * 3 + 1;
         Horizon { last: last.saturating_add(self.reserve).min(self.max_tick), mark }
     }
@@ -327,7 +324,7 @@ mod tests {
     use crate::clock::monotonic::ManualMonotonic;
     use crate::error::{StoreError, StoreErrorKind};
 
-    /// The state of a lease of half a minute, after its first renewal.
+    /// A lease of half a minute after its first renewal.
     fn renewals(seed: u64, time: &ManualMonotonic) -> RenewalMachine {
         let terms = LeaseTerms {
             lasts: Some(Duration::from_secs(30)),
@@ -371,7 +368,7 @@ mod tests {
                 assert!(*pause >= longest / 2 && *pause <= longest, "{pauses:?}");
             }
             firsts.insert(pauses[0]);
-            // A success resets it.
+            // A success resets the pauses.
             pause(&mut renewals, &time, false);
             assert!(pause(&mut renewals, &time, false) > Duration::from_secs(8));
         }
@@ -468,7 +465,7 @@ mod tests {
         assert_eq!(after(0, 1_000), 1_003);
         assert_eq!(after(1, 1_008), 1_024, "eight ticks stand ready");
         assert_eq!(after(10_000, 1_018), 1_021, "by the clock");
-        // A thousand ticks a second are 600 in a renewal, and twice that is beyond the lead.
+        // A thousand ticks per second are 600 per renewal. Twice that is beyond the lead.
         let mut reached = 1_018;
         let asked = (0..20).take_while(|_| {
             reached += 4 + reached - 1_018;
@@ -477,7 +474,7 @@ mod tests {
         assert!(asked.count() < 8);
     }
 
-    /// The schedule follows from the seed alone, so that a history can be run again.
+    /// The schedule follows from the seed alone, so that a history can be replayed.
     #[test]
     fn the_same_seed_gives_the_same_schedule() {
         let [one, two] = [(); 2].map(|()| {

@@ -1,4 +1,4 @@
-//! Where the worker ids of generators come from.
+//! The sources of worker ids.
 
 use std::fmt;
 use std::mem;
@@ -13,11 +13,11 @@ use crate::sync::{ForkToken, assert_no_lock_held};
 
 /// Hands out the worker id of a generator that is about to start.
 ///
-/// A builder asks it once, after it has checked all settings, so that settings that cannot work cost no
-/// worker id. The build can still fail after that: another generator of this process may have the worker id,
-/// `start_after` or the lease may not fit, or a thread or memory may be lacking.
+/// A builder asks it once, after checking all settings, so that wrong settings cost no worker id. The build can still
+/// fail later: another generator of this process may have the worker id, `start_after` or the lease may not fit, or a
+/// thread or memory may be unavailable.
 ///
-/// A source may panic, which unwinds through the builder. It may fork: the child gets [`Error::Forked`].
+/// A source may panic, which unwinds through the builder. It may fork; the child gets [`Error::Forked`].
 ///
 /// ```
 /// use uidring::{CachedUidGenerator, Layout};
@@ -34,30 +34,29 @@ use crate::sync::{ForkToken, assert_no_lock_held};
 /// # Ok::<(), uidring::Error>(())
 /// ```
 pub trait WorkerSource {
-    /// Acquires a worker id that nobody else uses with the layout of the request.
-    ///
-    /// It may block; the source documents for how long.
+    /// Acquires a worker id that nobody else uses with the request's layout. May block; the source documents for how
+    /// long.
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`] if the id does not fit the layout, and the source's own errors. No id
-    /// stands for a failure.
+    /// [`Error::WorkerIdOutOfRange`] if the id does not fit the layout, and the source's own errors. No id stands for a
+    /// failure.
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error>;
 
-    /// Returns whether every request gets the same worker id. Such a source cannot replace it when the clock is set back.
+    /// Returns whether every request gets the same worker id. Such a source cannot replace it if the clock is set back.
     fn is_fixed(&self) -> bool {
         false
     }
 
-    /// [`acquire`](Self::acquire) for a task: it runs in a thread of its own.
+    /// Async [`acquire`](Self::acquire). It runs in its own thread.
     ///
-    /// If the future is dropped before it is done, the worker is dropped once it is acquired, which gives
-    /// a lease back. The builders' `build_async` does both, the acquiring and the building.
+    /// If the future is dropped early, the worker is dropped once acquired, which gives back a lease. The builders'
+    /// `build_async` includes this call.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); [`Error::Thread`] if the operating system starts no thread, and
-    /// [`Error::CallPanicked`] where the source panics.
+    /// As [`acquire`](Self::acquire). Also [`Error::Thread`] if no thread can be started, and [`Error::CallPanicked`]
+    /// if the source panics.
     fn acquire_async(
         self,
         request: WorkerRequest,
@@ -99,17 +98,17 @@ impl<S: WorkerSource + ?Sized> WorkerSource for Arc<S> {
     }
 }
 
-/// What a generator needs of its worker id. Builders fill it in.
+/// What a generator needs from its worker id. Builders fill it in.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkerRequest {
     /// The layout of the uids.
     pub layout: Layout,
-    /// How far ahead of the clock the generator may issue if the worker id is leased: it goes on above what
-    /// earlier holders have issued, up to that. Zero for a generator on the clock.
+    /// How far ahead of the clock the generator may issue with a leased worker id; up to that, it continues above what
+    /// earlier holders issued. Zero for a clock-driven generator.
     pub max_ahead: Duration,
-    /// How long its start may wait for the clock to pass what earlier holders have issued; as
-    /// [`LeaseTerms::start_wait`] says if `None`.
+    /// How long the start may wait for the clock to pass what earlier holders issued. `None` is
+    /// [`LeaseTerms::start_wait`].
     pub max_start_wait: Option<Duration>,
 }
 
@@ -133,8 +132,8 @@ impl WorkerRequest {
         self
     }
 
-    /// Returns how far ahead of the clock a worker id may have been used for the generator to start with it,
-    /// by a lease of these terms.
+    /// Returns how far ahead of the clock a worker id may have been used, so that the generator can still start with it
+    /// under a lease with these terms.
     pub fn max_used_ahead(&self, terms: &LeaseTerms) -> Duration {
         let wait = self.max_start_wait.unwrap_or_else(|| terms.start_wait(&self.layout));
         self.max_ahead.saturating_add(wait)
@@ -147,7 +146,7 @@ impl From<Layout> for WorkerRequest {
     }
 }
 
-/// The same worker id every time. The caller makes sure that nobody else has it, and that a new start is
+/// Always the same worker id. You must ensure that nobody else has it, and that a new generator starts
 /// [above](crate::generator::CachedBuilder::start_after) what was issued before.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWorkerId(pub u64);
@@ -167,15 +166,14 @@ fn check(life: ForkToken) -> Result<(), Error> {
     if life.is_forked_child() { Err(Error::Forked { what: "worker id" }) } else { Ok(()) }
 }
 
-/// What a builder was given: a worker, or a source to ask for one.
+/// What a builder was given: a worker, or a source.
 pub(crate) enum WorkerChoice {
     Given(Worker),
     From(Box<dyn WorkerSource + Send>),
 }
 
-/// Asks a source, which is a caller's code and may fork. What it returns in a child is the parent's, as the
-/// source is; both are left alone. `life` was made before any other code of the caller's ran, such as a
-/// clock.
+/// Asks a source, which is user code and may fork. In a child, the source and what it returns are the parent's, and are
+/// left alone. `life` must be older than any other user code, such as a clock.
 pub(crate) fn acquire(
     source: Box<dyn WorkerSource + Send>,
     request: &WorkerRequest,
@@ -188,7 +186,7 @@ pub(crate) fn acquire(
         mem::forget((worker, source));
         return Err(error);
     }
-    // This is a caller's code as well.
+    // Dropping it runs user code, too.
     drop(source);
     if let Err(error) = check(life) {
         mem::forget(worker);

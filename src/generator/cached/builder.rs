@@ -1,4 +1,4 @@
-//! Settings of the generator on the ring.
+//! Settings of the cached generator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::worker::WorkerChoice;
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
 pub type CachedBuilder = GeneratorBuilder<CachedOptions>;
 
-/// Settings of generators with a ring alone.
+/// Settings that only cached generators have.
 #[derive(Debug)]
 pub struct CachedOptions {
     boost_power: u32,
@@ -33,7 +33,7 @@ pub struct CachedOptions {
     padder: Option<Padder>,
     padder_options: PadderOptions,
     schedule: Option<Duration>,
-    /// If not set, without limit, or [`LEASED_BORROW`].
+    /// If not set: without limit, or [`LEASED_BORROW`] with a lease.
     max_borrow: Option<Option<Duration>>,
     bounds: Bounds,
     on_clock_back: OnClockBack,
@@ -63,115 +63,111 @@ impl Default for CachedOptions {
 }
 
 impl CachedBuilder {
-    /// The ring's size: `(max sequence + 1) << boost_power` uids, for 1 to 16; 3 if not set. That
-    /// is how many ticks the ring holds.
+    /// Sets the ring's size to `(max sequence + 1) << boost_power` uids, which is `1 << boost_power` ticks. 1 to 16; 3
+    /// if not set.
     #[must_use]
     pub fn boost_power(mut self, power: u32) -> Self {
         self.own.boost_power = power;
         self
     }
 
-    /// The percentage of the ring, 1 to 99, below which the padder is woken; 50 if not set.
+    /// Sets the percentage of the ring, 1 to 99, below which the padder is woken; 50 if not set.
     #[must_use]
     pub fn padding_factor(mut self, percent: u32) -> Self {
         self.own.padding_factor = percent;
         self
     }
 
-    /// Pads this often too, however full the ring is, 1 ms or more; not if not set.
+    /// Sets an interval, 1 ms or more, at which the ring is also padded, however full it is. Off if not set.
     #[must_use]
     pub fn schedule(mut self, interval: Duration) -> Self {
         self.own.schedule = Some(interval);
         self
     }
 
-    /// Sets how far uids may be ahead of the clock; without limit if `None`. If not set, it is without limit, as in
+    /// Sets how far uids may be ahead of the clock; `None` is without limit. If not set, there is no limit, as in
     /// Baidu's UidGenerator, or 10 minutes with a lease.
     ///
-    /// No tick that begins later than this is padded. Callers that have used up what there is then
-    /// get what the take policy says, and in the end
-    /// [`TakeError::BorrowLimit`](crate::TakeError::BorrowLimit); as the clock goes on, so do uids. A
-    /// clock that is set back does not take back what stands ready.
+    /// Ticks that begin later are not padded. If the ring is empty then, the take policy decides, and takes fail in the
+    /// end with [`TakeError::BorrowLimit`](crate::TakeError::BorrowLimit). As the clock goes on, so do uids. Setting
+    /// the clock back does not withdraw uids that are ready.
     #[must_use]
     pub fn max_borrow(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.own.max_borrow = Some(limit.into());
         self
     }
 
-    /// How far uids may be behind the clock when they are taken, a [`refresh`](Self::refresh) not
-    /// counted; 1 s if not set, without end if `None`. Uids of the present tick are never too old,
-    /// however long a tick is.
+    /// Sets how far uids may be behind the clock when taken; the padder notices up to a [`refresh`](Self::refresh)
+    /// late. 1 s if not set; `None` is without limit. Uids of the present tick are never too old, however long a tick
+    /// is.
     ///
-    /// What is older is discarded by the padder, and never issued.
+    /// The padder discards older uids, which are never issued.
     #[must_use]
     pub fn max_lag(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.own.bounds.max_lag = limit.into();
         self
     }
 
-    /// How often the padder looks at the clock when there is nothing to pad, 1 ms to 1 h; 100 ms if
-    /// not set.
+    /// Sets how often the padder reads the clock if there is nothing to pad, 1 ms to 1 h; 100 ms if not set.
     #[must_use]
     pub fn refresh(mut self, interval: Duration) -> Self {
         self.own.bounds.refresh = interval;
         self
     }
 
-    /// Sets what the generator does when the clock has gone back by 60 s or more;
-    /// [`StayAhead`](OnClockBack::StayAhead) if not set.
+    /// Sets what the generator does if the clock goes back by 60 s or more; [`StayAhead`](OnClockBack::StayAhead) if
+    /// not set.
     ///
-    /// [`NewWorkerId`](OnClockBack::NewWorkerId) needs a [source](Self::worker_from) of disposable worker ids,
-    /// such as a `WORKER_NODE` table. A thread asks it for another one, while takes go on with the old one. That
-    /// thread may run on the padder's core alone. After a new worker id, the source is not asked for 20 s, and for twice
-    /// as long each time, up to an hour; after a failure it is asked again in 10 s.
+    /// [`NewWorkerId`](OnClockBack::NewWorkerId) needs a [source](Self::worker_from) of disposable worker ids, such as
+    /// a `WORKER_NODE` table. A thread, which may be limited to the padder's core, asks it for another id, while takes
+    /// continue with the old one. After a new worker id, the source is not asked for 20 s, and for twice as long each
+    /// time, up to an hour. After a failure it is asked again in 10 s.
     ///
-    /// Uids are at the clock's time then, below those that were ahead of it: unique, and not in order. Until the
-    /// generator is built anew, a take goes through the rings of all worker ids that it has had, and costs two to
-    /// three times as much. The log says what happens, and [`worker_id`](CachedUidGenerator::worker_id) returns the
-    /// new id. A clock that passes the layout's end for a moment still ends the generator.
+    /// Uids then continue at the clock's time, below those that were ahead of it: unique, but not in order. Until you
+    /// build the generator anew, a take goes through the rings of all its worker ids, and costs two to three times as
+    /// much. Changes are logged, and [`worker_id`](CachedUidGenerator::worker_id) returns the new id. A clock that
+    /// passes the layout's end, even briefly, still ends the generator.
     #[must_use]
     pub fn on_clock_back(mut self, what: OnClockBack) -> Self {
         self.own.on_clock_back = what;
         self
     }
 
-    /// The core that the padder is pinned to; one by the worker id if not set. docs/benchmarks.md says
-    /// when pinning helps and when it harms.
+    /// Sets the core that the padder is pinned to; chosen by the worker id if not set. See docs/benchmarks.md for when
+    /// pinning helps and when it harms.
     #[must_use]
     pub fn padder_core(mut self, core: PadderCore) -> Self {
         self.own.padder_options.core = core;
         self
     }
 
-    /// What the padder does when the ring is full enough; it sleeps if not set.
+    /// Sets what the padder does while the ring is full enough; it sleeps if not set.
     #[must_use]
     pub fn padder_idle(mut self, idle: PadderIdle) -> Self {
         self.own.padder_options.idle = idle;
         self
     }
 
-    /// A padder that serves other generators too; one of its own if not set. Its own core and
-    /// idling then count, not those set here.
+    /// Sets a padder that also serves other generators; if not set, the generator has its own. The shared padder's core
+    /// and idling apply, not those set here.
     #[must_use]
     pub fn padder(mut self, padder: &Padder) -> Self {
         self.own.padder = Some(padder.clone());
         self
     }
 
-    /// Sets what the padder does when it has filled the ring. No uid is lost in any case: the padder makes
-    /// no run for which there is no room.
+    /// Sets what the padder does when the ring is full. No uid is lost: the padder only makes runs that fit.
     ///
-    /// [`PutPolicy::Discard`], the default, ends the padding until takers have used the ring up to
-    /// the padding factor. With [`PutPolicy::Wait`] the padder keeps the ring full, run by run,
-    /// which costs the takers a wake-up each time. A handler hears of every full ring, in the
-    /// padder's thread, and decides between the two.
+    /// With [`PutPolicy::Discard`], the default, padding ends until takers have used the ring up to the padding factor.
+    /// With [`PutPolicy::Wait`], the padder keeps the ring full run by run, which costs the takers a wake-up each time.
+    /// A handler is called for every full ring, in the padder's thread, and chooses between the two.
     #[must_use]
     pub fn put_policy(mut self, policy: PutPolicy) -> Self {
         self.own.put_policy = policy;
         self
     }
 
-    /// The wall clock; the operating system's if not set.
+    /// Sets the wall clock; by default the operating system's.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.own.clock = Arc::new(clock);
@@ -182,16 +178,17 @@ impl CachedBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoWorkerId`], [`Error::WorkerIdOutOfRange`], [`Error::OptionOutOfRange`],
-    /// [`Error::RingTooLarge`], [`Error::OutOfMemory`] and [`Error::NoSuchCore`] for settings that
-    /// are not possible; [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] where the
-    /// layout cannot express the present time; [`Error::StartAfter`] for a uid to start after that does not fit;
-    /// [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
-    /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`];
-    /// [`Error::Thread`]; [`Error::Forked`] with a padder of the process that this one was forked from, and in a child that the clock or a lease's
-    /// store forked; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
-    /// [`Error::Thread`], and what its store says; with a source what that says. [`Error::NoNewWorkerId`]
-    /// where [`on_clock_back`](Self::on_clock_back) needs another source.
+    /// - [`Error::NoWorkerId`], [`Error::WorkerIdOutOfRange`], [`Error::OptionOutOfRange`], [`Error::RingTooLarge`],
+    ///   [`Error::OutOfMemory`] and [`Error::NoSuchCore`] for impossible settings; [`Error::StartAfter`] for a uid to
+    ///   start after that does not fit; [`Error::NamespaceLayout`]; [`Error::NoNewWorkerId`] if
+    ///   [`on_clock_back`](Self::on_clock_back) needs another source.
+    /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the present time;
+    ///   [`Error::UsedAhead`] if the start would wait too long.
+    /// - [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] if another generator of this process, or of its
+    ///   parent, may issue the same uids; [`Error::Forked`] with a padder of a parent process, and in a child that the
+    ///   clock or a lease's store forked.
+    /// - [`Error::Thread`] if a thread cannot be started. With a lease also [`Error::LeaseLayout`] and its store's
+    ///   errors; with a source, that source's errors.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let Self { start: mut request, sequence_start, take_policy, own } = self;
         let CachedOptions { padder, padder_options, schedule, max_borrow, bounds, clock, .. } = own;
@@ -257,21 +254,20 @@ impl CachedBuilder {
         })
     }
 
-    /// [`build`](Self::build) for a task: what blocks runs in a thread of its own.
+    /// Async [`build`](Self::build). The blocking work runs in its own thread.
     ///
-    /// If the future is dropped before it is done, the generator is dropped once it is built, which gives a
-    /// leased worker id back.
+    /// If the future is dropped early, the generator is dropped once it is built, which gives back a leased worker id.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build); [`Error::Thread`] if the operating system starts no thread, and
-    /// [`Error::CallPanicked`] where the clock, or the source or store of the worker id, panics.
+    /// As [`build`](Self::build). Also [`Error::Thread`] if no thread can be started, and [`Error::CallPanicked`] if
+    /// the clock, or the source or store of the worker id, panics.
     pub async fn build_async(self) -> Result<CachedUidGenerator, Error> {
         future::in_own_thread(|| self.build()).await
     }
 }
 
-/// Keeps a source that may be asked again.
+/// Wraps a source so that it can be asked again.
 fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, ForkToken), Error> {
     match worker.take() {
         Some(WorkerChoice::From(source)) => {
@@ -289,14 +285,14 @@ fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, Fo
 }
 
 impl CachedUidGenerator {
-    /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
-    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
-    /// after a gap, the padder on a core by the worker id, waiting takes.
+    /// Returns a builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding factor 50, no
+    /// schedule, unlimited borrowing, a lag of at most a second, sequences that continue after a gap, the padder on a
+    /// core chosen by the worker id, and takes that wait.
     pub fn builder() -> CachedBuilder {
         GeneratorBuilder::new(Layout::default(), SequenceStart::Spread, CachedOptions::default())
     }
 
-    /// The memory of the ring's slots, in bytes, that a layout and a boost power ask for.
+    /// Returns the memory in bytes of the ring's slots for a layout and a boost power.
     ///
     /// # Errors
     ///

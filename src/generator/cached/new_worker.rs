@@ -1,4 +1,4 @@
-//! Another worker id for a generator whose clock went back.
+//! Gets a new worker id for a generator whose clock went back.
 
 use std::fmt;
 use std::mem;
@@ -14,19 +14,19 @@ use crate::generator::step_back::BOUND;
 use crate::sync::{ForkGuarded, ForkToken, Forked, NoBlockScope, contained, log};
 use crate::worker::{Worker, WorkerChoice, WorkerRequest, WorkerSource};
 
-/// What a generator does when its clock has gone back by 60 s or more, as at the end of a glitch.
+/// What a generator does if its clock goes back by 60 s or more, for example at the end of a glitch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnClockBack {
-    /// Keeps the worker id. Uids keep their order, and stay ahead of the clock until it has caught up.
+    /// Keeps the worker id. Uids stay in order, and ahead of the clock until it has caught up.
     #[default]
     StayAhead,
-    /// Asks the source for another worker id, and goes on at the clock's time with that. Uids are unique as
-    /// before, but those of the new worker id may be below earlier ones.
+    /// Asks the source for another worker id and continues with it at the clock's time. Uids stay unique, but may be
+    /// below earlier ones.
     NewWorkerId,
 }
 
-/// Takes a new worker id when the clock has gone back, in a thread of its own, because the source may block.
+/// Gets a new worker id when the clock has gone back. It has its own thread, because the source may block.
 pub(super) struct NewWorker {
     plan: Plan,
     namespace: String,
@@ -36,23 +36,23 @@ pub(super) struct NewWorker {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The ring that the generator takes from. `None` before the generator is built and after it is closed.
+    /// The ring that the generator takes from. `None` before it is built and after it is closed.
     current: Option<Arc<WorkerRing>>,
     is_asking: bool,
-    /// Before this, the source is not asked again.
+    /// The source is not asked again before this.
     pause: Option<Deadline>,
-    /// How many worker ids it has given after the first one.
+    /// How many worker ids it has given after the first.
     moves: u32,
 }
 
-/// The least time between two times that the source is asked.
+/// The shortest time between two requests to the source.
 const PAUSE: Duration =
     if cfg!(test) { Duration::from_millis(10) } else { Duration::from_secs(10) };
 
 const LONGEST_PAUSE: Duration = if cfg!(test) { PAUSE } else { Duration::from_secs(3_600) };
 
-/// Twice as long after each new worker id, up to the longest: a clock that goes back and forth must neither use up the worker
-/// ids nor make the rings so many that takes become slow.
+/// Doubles with each new worker id. A clock that goes back and forth must neither use up the worker ids, nor make so
+/// many rings that takes get slow.
 fn pause_after(moves: u32, longest: Duration) -> Duration {
     PAUSE.saturating_mul(2_u32.saturating_pow(moves)).min(longest)
 }
@@ -71,7 +71,7 @@ impl NewWorker {
         &self.plan
     }
 
-    /// What the padder calls when the clock has gone back. It does nothing once the generator is gone.
+    /// Returns what the padder calls when the clock has gone back. Does nothing once the generator is gone.
     pub(super) fn hook(self: &Arc<Self>) -> Box<dyn Fn() + Send> {
         let this = Arc::downgrade(self);
         Box::new(move || {
@@ -81,24 +81,24 @@ impl NewWorker {
         })
     }
 
-    /// The generator is built, and takes from this ring.
+    /// Called when the generator is built and takes from this ring.
     pub(super) fn begin_with(&self, ring: &Arc<WorkerRing>) -> Result<(), Forked> {
         self.state.lock()?.current = Some(Arc::clone(ring));
         Ok(())
     }
 
-    /// The generator is closed. When this returns, no ring is added any more.
+    /// Called when the generator closes. No ring is added after this returns.
     pub(super) fn stop(&self) {
         let current = self.state.lock().map(|mut state| state.current.take());
         drop(current);
     }
 
-    /// Asks for a worker id, unless that is done already or was tried a few seconds ago.
+    /// Asks for a worker id, unless a request is running or was made shortly before.
     fn ask(self: &Arc<Self>) {
         {
             let Ok(mut state) = self.state.lock() else { return };
             let Some(current) = &state.current else { return };
-            // A thread may still be at a ring that has ended meanwhile.
+            // A thread may still be padding a ring that has ended meanwhile.
             let is_behind = current.progress.clock_behind() >= BOUND;
             let is_early = state.pause.is_some_and(|pause| !pause.is_over());
             if state.is_asking || !is_behind || is_early {
@@ -115,11 +115,11 @@ impl NewWorker {
     }
 
     fn go_on_with_next(self: Arc<Self>) {
-        // Takers may wait for the new ring, and a source that takes would wait for itself.
+        // Takers may wait for the new ring. A source that takes from the generator would wait for itself.
         let scope = NoBlockScope::begin();
         let next = contained(|| self.start_next()).unwrap_or(Err(Error::CallPanicked));
         if self.state.is_forked() {
-            // What the source's child has got is the parent's.
+            // In a child forked by the source, all of this is the parent's.
             return mem::forget((next, self));
         }
         drop(scope);
@@ -131,7 +131,7 @@ impl NewWorker {
         let mut request = StartRequest::new(self.plan.layout);
         request.worker = Some(WorkerChoice::From(Box::new(Arc::clone(&self.source))));
         request.namespace.clone_from(&self.namespace);
-        // One that was used ahead of the clock is of no use.
+        // A worker id that was used ahead of the clock does not help.
         request.max_start_wait = Some(Duration::ZERO);
         let start = prepare(request, &*self.plan.clock)?;
         let (ring, _) = self.plan.start(start, Some(self.hook()))?;
@@ -163,8 +163,8 @@ impl NewWorker {
         };
         let left = mem::replace(current, Arc::clone(&next));
         state.moves = state.moves.saturating_add(1);
-        // In this order, and under the lock, which a close takes: takers that find the ring ended find the next
-        // one, and so does a close.
+        // In this order, and under the lock, which a close takes: takers that find the ring ended must find the next
+        // one, and so must a close.
         left.go_on_with(next);
         drop(state);
         left.end();
@@ -187,7 +187,7 @@ impl fmt::Debug for NewWorker {
 #[path = "new_worker_tests.rs"]
 mod tests;
 
-/// A source that is asked more than once, by one thread at a time.
+/// A source that can be asked repeatedly, by one thread at a time.
 pub(super) struct KeptSource(ForkGuarded<Option<Box<dyn WorkerSource + Send>>>);
 
 impl KeptSource {
@@ -196,7 +196,7 @@ impl KeptSource {
     }
 }
 
-/// The source is taken out meanwhile: it is a caller's code, during which no lock is held.
+/// The source is user code, so it is taken out meanwhile and no lock is held.
 impl WorkerSource for KeptSource {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         let forked = |Forked| Error::Forked { what: "worker id" };
@@ -205,7 +205,6 @@ impl WorkerSource for KeptSource {
         match self.0.lock() {
             Ok(mut kept) => *kept = Some(source),
             Err(error) => {
-                // Both are the parent's.
                 mem::forget((source, worker));
                 return Err(forked(error));
             }

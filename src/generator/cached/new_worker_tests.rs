@@ -1,4 +1,4 @@
-//! Generators whose clock goes back, and which may take a new worker id.
+//! Generators whose clock goes back, and which may get a new worker id.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -22,7 +22,7 @@ use crate::worker::{
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
-/// Worker ids from 1 on.
+/// Hands out worker ids from 1 on.
 #[derive(Clone, Default)]
 struct Counting(Arc<AtomicU64>);
 
@@ -36,7 +36,7 @@ fn start() -> Timestamp {
     "2026-06-01".parse().expect("a time")
 }
 
-/// Its namespace is the test's own.
+/// Each test has its own namespace.
 fn builder(clock: &ManualClock, namespace: &str) -> CachedBuilder {
     CachedUidGenerator::builder()
         .namespace(namespace)
@@ -102,7 +102,7 @@ fn uids_of_every_form_go_on_at_the_clock() {
     take_all(Some(1));
     clock.set(start());
     wait_until(|| generator.worker_id() == 2);
-    // What handles have of a block is of the year ahead, and good.
+    // What handles have left of their blocks is of the year ahead, and good.
     take_all(None);
     let left_of_blocks = 2 * 255;
     for _ in 0..left_of_blocks {
@@ -122,7 +122,7 @@ fn uids_of_every_form_go_on_at_the_clock() {
     let stats = generator.stats();
     assert!(stats.taken < 10 * 1_024, "{stats:?}");
     assert_eq!((stats.worker_id, stats.clock_behind), (2, Duration::ZERO));
-    // The first worker id is free in this process, and goes on above what was issued.
+    // The first worker id is free in this process, and continues above what was issued.
     let again = CachedUidGenerator::builder().namespace("forms").clock(clock.clone());
     let again = again.worker_id(1).build().expect("free");
     assert!(!seen.contains(&again.next_uid().expect("ready")));
@@ -171,7 +171,7 @@ fn takers_that_wait_for_the_clock_go_on() {
     });
 }
 
-/// Takers end, also where the test fails.
+/// Stops the takers, even if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -275,7 +275,7 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     let fixed = refused(builder(&clock, "refused").worker_from(Box::new(FixedWorkerId(3))));
     assert!(matches!(fixed, Error::NoNewWorkerId { .. }), "{fixed}");
 
-    /// Always returns the same worker id, but does not declare it: uids stay ahead of the clock.
+    /// Always returns the same worker id without declaring it. Uids stay ahead of the clock.
     struct Same;
     impl WorkerSource for Same {
         fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {
@@ -289,7 +289,7 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     assert_eq!(ahead.worker_id, 3);
     drop(generator);
 
-    /// Hands out worker id 10, panics, fails, and then hands out worker ids from 13 on.
+    /// Hands out worker id 10, panics, fails, and then hands out ids from 13 on.
     struct Fickle(AtomicU64);
     impl WorkerSource for Fickle {
         fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {
@@ -308,7 +308,7 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     wait_until(|| generator.worker_id() == 13);
 }
 
-/// A source that answers once the test says so.
+/// Answers once the test says so.
 struct Slow {
     source: Counting,
     asked: mpsc::Sender<()>,
@@ -326,10 +326,10 @@ impl WorkerSource for Slow {
     }
 }
 
-/// The padder reads the clock for the first ring when that ends, and finds it far behind.
+/// When the first ring ends, the padder is reading the clock for it, and finds it far behind.
 #[test]
 fn a_ring_that_has_ended_asks_for_nothing() {
-    /// The padder waits in it while it is held.
+    /// Blocks the padder while it is held.
     #[derive(Clone, Debug)]
     struct Held(ManualClock, Arc<AtomicBool>, Arc<AtomicU64>);
     impl Clock for Held {
@@ -366,7 +366,7 @@ fn a_ring_that_has_ended_asks_for_nothing() {
     assert_eq!(source.0.load(Ordering::Relaxed), 2);
 }
 
-/// A source that takes from the generator, whose uids are as far ahead as they may be, does not wait for itself.
+/// A source that takes from the generator, whose uids are as far ahead as allowed, does not wait for itself.
 #[test]
 fn a_source_that_takes_does_not_wait_for_its_own_answer() {
     struct Taking(Counting, Arc<OnceLock<Weak<CachedUidGenerator>>>, mpsc::Sender<TakeError>);
@@ -393,7 +393,7 @@ fn a_source_that_takes_does_not_wait_for_its_own_answer() {
     generator.next_uid().expect("ready");
 }
 
-/// A generator that is closed while its source is asked stays closed, and what the source then gives is left.
+/// A generator that is closed while its source is asked stays closed, and drops what the source returns.
 #[test]
 fn a_close_does_not_wait_for_the_source() {
     let clock = ManualClock::new(start());
@@ -409,7 +409,7 @@ fn a_close_does_not_wait_for_the_source() {
         assert_eq!(generator.next_uid(), Err(TakeError::Closed));
         let generator = (!is_dropped).then_some(generator);
         answer.send(()).expect("it waits");
-        // The source is dropped once its thread is through, and with the generator.
+        // The source is dropped once its thread is done, with the generator.
         if let Some(generator) = generator {
             let free = || {
                 let builder = CachedUidGenerator::builder().namespace(namespace).worker_id(2);

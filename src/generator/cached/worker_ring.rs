@@ -1,4 +1,4 @@
-//! The ring of one worker id. A generator has one; after its clock went back, it may have one more.
+//! The ring of one worker id. A generator has one, and gets another with each new worker id after its clock went back.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     pub(super) layout: Layout,
     pub(super) options: RingOptions,
     pub(super) schedule: Option<Duration>,
-    /// As the builder has it.
+    /// As set in the builder.
     pub(super) max_borrow: Option<Option<Duration>>,
     pub(super) bounds: Bounds,
     pub(super) tick_start: RunStart,
@@ -31,8 +31,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Starts the ring of a worker id, which is filled and padded from then on. The hook, which asks for another worker
-    /// id, is for disposable ones only.
+    /// Starts a worker id's ring and its padding. The hook asks for another worker id; it is only for disposable ones.
     pub(super) fn start(
         &self,
         mut start: Start,
@@ -46,8 +45,7 @@ impl Plan {
         let unset = || start.is_leased().then_some(LEASED_BORROW);
         bounds.max_borrow = self.max_borrow.unwrap_or_else(unset);
         let (lease, issue_horizon) = start.begin(layout, &**clock)?;
-        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
-        // have it.
+        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may have it.
         let Start { worker_id, mut position, registration, .. } = start;
         if position.sequence == 0 {
             position.sequence = tick_start.first();
@@ -68,7 +66,7 @@ impl Plan {
             last_instant = %layout.last_instant(),
             "generator started"
         );
-        // After all that runs a caller's code, the log included.
+        // Confirm after everything that runs user code, the log included.
         registration.confirm()?;
         let (layout, max_borrow) = (*layout, bounds.max_borrow);
         let next = OnceLock::new();
@@ -86,7 +84,7 @@ impl Plan {
     }
 }
 
-/// A ring, and all that goes with the worker id in its uids.
+/// A ring, and all that goes with its worker id.
 #[derive(Debug)]
 pub(super) struct WorkerRing {
     pub(super) worker_id: u64,
@@ -96,7 +94,7 @@ pub(super) struct WorkerRing {
     registration: Registration,
     pub(super) max_borrow: Option<Duration>,
     pub(super) progress: Arc<PaddingProgress>,
-    /// The ring of the worker id with which the generator goes on. It is set before this ring ends.
+    /// The ring of the generator's next worker id. Set before this ring ends.
     next: OnceLock<Arc<WorkerRing>>,
 }
 
@@ -105,7 +103,7 @@ impl WorkerRing {
         self.next.get().map(|next| &**next)
     }
 
-    /// The generator goes on with this ring. There is one that says so, once.
+    /// Lets the generator continue with `next`. Called at most once.
     pub(super) fn go_on_with(&self, next: Arc<WorkerRing>) {
         let _ = self.next.set(next);
     }
@@ -141,10 +139,10 @@ impl WorkerRing {
         }
     }
 
-    /// Pads a little after many uids were taken at once: waking the padder costs a system call, which takes
-    /// longer than the padding.
+    /// Pads a little after many uids were taken at once. Waking the padder is a system call, which takes longer than
+    /// the padding.
     ///
-    /// Padding reads the clock, which may fork: what was taken before is not the child's.
+    /// Padding reads the clock, which may fork. Then what was taken before is not the child's.
     pub(super) fn keep_up(&self) -> Result<(), TakeError> {
         if self.ring.is_low() {
             self.padding.help();
@@ -157,7 +155,7 @@ impl WorkerRing {
         Ok(())
     }
 
-    /// Ends the ring and gives the worker id free in this process. Returns the last uid that counts as issued.
+    /// Ends the ring and frees the worker id in this process. Returns the last uid that counts as issued.
     pub(super) fn end(&self) -> Option<Uid> {
         let last = self.padding.end().and_then(|issued| self.last_below(issued));
         self.registration.release(last);
@@ -169,7 +167,7 @@ impl WorkerRing {
         let last = Uid::from_layout(number.checked_sub(1)?);
         match self.layout.decode(last) {
             Ok(fields) if fields.worker_id == self.worker_id => Some(last),
-            // The number is a tick's first one.
+            // The number is the first of a tick.
             _ => {
                 let next = self.layout.decode(Uid::from_layout(number)).ok()?;
                 let next = Position { tick: next.tick, sequence: next.sequence };
@@ -178,7 +176,7 @@ impl WorkerRing {
         }
     }
 
-    /// Returns the ring's statistics, and those of the rings before it, from `first` on.
+    /// Returns the sum of the statistics of the rings from `first` to this one.
     pub(super) fn stats_since(&self, first: &Self) -> RingStats {
         let mut stats = self.ring.stats();
         let mut earlier = first;

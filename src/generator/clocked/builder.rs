@@ -1,4 +1,4 @@
-//! Settings of the generators on the clock.
+//! Settings of the clock-driven generators.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::sync::{EventCount, ForkToken, WipeOnForkMemory};
 /// Settings of a [`ClockedUidGenerator`]; [`build`](Self::build) checks all of them.
 pub type ClockedBuilder<C = SystemClock> = GeneratorBuilder<ClockedOptions<C>>;
 
-/// Settings of generators on the clock alone.
+/// Settings that only clock-driven generators have.
 #[derive(Debug)]
 pub struct ClockedOptions<C = SystemClock> {
     clock_policy: ClockPolicy,
@@ -24,18 +24,18 @@ pub struct ClockedOptions<C = SystemClock> {
 }
 
 impl ClockedUidGenerator {
-    /// Returns a builder that starts from Baidu's `DefaultUidGenerator`, which needs no lock here: 28/22/13 in
-    /// seconds, each second's sequence from 0. When the clock went back, it refuses with
-    /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until the clock has caught up.
+    /// Returns a builder with the defaults of Baidu's `DefaultUidGenerator`, here without a lock: layout 28/22/13 in
+    /// seconds, and each second's sequence starts at 0. If the clock went back, takes fail with
+    /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until it has caught up.
     pub fn builder() -> ClockedBuilder {
         let own = ClockedOptions { clock_policy: ClockPolicy::Refuse, clock: SystemClock };
         GeneratorBuilder::new(Layout::UID_GENERATOR, SequenceStart::Zero, own)
     }
 
-    /// Returns a builder that starts from Twitter's Snowflake of 2010: 41 bits of milliseconds since
-    /// 2010-11-04T01:42:54.657Z, 5 of a datacenter, 5 of a worker, 12 of a sequence that starts at 0 each
-    /// millisecond. When the clock went back, it refuses with
-    /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until the clock has caught up.
+    /// Returns a builder with the defaults of Twitter's Snowflake of 2010: 41 bits of milliseconds since
+    /// 2010-11-04T01:42:54.657Z, 5 bits of datacenter, 5 of worker, and 12 of sequence, which starts at 0 each
+    /// millisecond. If the clock went back, takes fail with
+    /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until it has caught up.
     ///
     /// ```
     /// use uidring::ClockedUidGenerator;
@@ -51,9 +51,9 @@ impl ClockedUidGenerator {
         Self::builder().layout(Layout::SNOWFLAKE)
     }
 
-    /// Returns a builder that starts from Meituan's Leaf in snowflake mode: 41/10/12 with Twitter's epoch. Each
-    /// millisecond's sequence starts at a random number from 0 to 99, so that uids at a low rate spread over
-    /// shards. A clock that is behind by 5 ms or less is waited for.
+    /// Returns a builder with the defaults of Meituan's Leaf in snowflake mode: layout 41/10/12 with Twitter's epoch.
+    /// Each millisecond's sequence starts at a random number from 0 to 99, so that uids at a low rate spread over
+    /// shards. Takes wait for a clock that is behind by at most 5 ms.
     ///
     /// ```
     /// use uidring::ClockedUidGenerator;
@@ -70,14 +70,14 @@ impl ClockedUidGenerator {
 }
 
 impl<C> ClockedBuilder<C> {
-    /// What a take gets when the clock stands behind the last uid issued.
+    /// Sets what a take does if the clock is behind the last uid.
     #[must_use]
     pub fn clock_policy(mut self, policy: ClockPolicy) -> Self {
         self.own.clock_policy = policy;
         self
     }
 
-    /// The wall clock; the operating system's if not set.
+    /// Sets the wall clock; by default the operating system's.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> ClockedBuilder<D> {
         let own = ClockedOptions { clock_policy: self.own.clock_policy, clock };
@@ -87,31 +87,32 @@ impl<C> ClockedBuilder<C> {
 }
 
 impl<C: Clock> ClockedBuilder<C> {
-    /// Checks the settings and makes the generator.
+    /// Checks the settings and builds the generator.
     ///
     /// # Errors
     ///
-    /// [`Error::NoWorkerId`] and [`Error::WorkerIdOutOfRange`]; [`Error::ClockBeforeEpoch`] and
-    /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
-    /// [`Error::StartAfter`] for a uid to start after that does not fit; [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
-    /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`]; [`Error::Forked`] in a child that the clock
-    /// or a lease's store forked; [`Error::OptionOutOfRange`] for a sequence start above what a tick
-    /// has; [`Error::OutOfMemory`]; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
-    /// [`Error::Thread`], and what its store says; with a source what that says.
+    /// - [`Error::NoWorkerId`], [`Error::WorkerIdOutOfRange`], [`Error::OptionOutOfRange`] for a sequence start above
+    ///   what a tick has, [`Error::StartAfter`] for a uid to start after that does not fit, [`Error::NamespaceLayout`],
+    ///   [`Error::OutOfMemory`].
+    /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the present time;
+    ///   [`Error::UsedAhead`] if the start would wait too long.
+    /// - [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] if another generator of this process, or of its
+    ///   parent, may issue the same uids; [`Error::Forked`] in a child that the clock or a lease's store forked.
+    /// - With a lease also [`Error::LeaseLayout`], [`Error::Thread`] and its store's errors; with a source, that
+    ///   source's errors.
     pub fn build(self) -> Result<ClockedUidGenerator<C>, Error> {
         let (ClockedOptions { clock_policy, clock }, layout) = (self.own, self.start.layout);
         let tick_shift = layout.bits().worker + layout.bits().sequence;
         let tick_start = self.sequence_start.of_runs(&layout, tick_shift)?;
         let mut start = prepare(self.start, &clock)?;
         let (lease, issue_horizon) = start.begin(&layout, &clock)?;
-        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
-        // have it.
+        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may have it.
         let Start { worker_id, position, registration, .. } = start;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
         let closing = EventCount::new(ForkToken::current());
         let memory = WipeOnForkMemory::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         memory.hot().start_at(next);
-        // After the memory, which tells of any later fork.
+        // Confirm after creating the memory, which detects any later fork.
         registration.confirm()?;
         Ok(ClockedUidGenerator {
             memory,
@@ -134,15 +135,14 @@ impl<C: Clock> ClockedBuilder<C> {
         })
     }
 
-    /// [`build`](Self::build) for a task: what blocks runs in a thread of its own.
+    /// Async [`build`](Self::build). The blocking work runs in its own thread.
     ///
-    /// If the future is dropped before it is done, the generator is dropped once it is built, which gives a
-    /// leased worker id back.
+    /// If the future is dropped early, the generator is dropped once it is built, which gives back a leased worker id.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build); [`Error::Thread`] if the operating system starts no thread, and
-    /// [`Error::CallPanicked`] where the clock, or the source or store of the worker id, panics.
+    /// As [`build`](Self::build). Also [`Error::Thread`] if no thread can be started, and [`Error::CallPanicked`] if
+    /// the clock, or the source or store of the worker id, panics.
     pub async fn build_async(self) -> Result<ClockedUidGenerator<C>, Error>
     where
         C: 'static,

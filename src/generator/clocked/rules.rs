@@ -1,4 +1,4 @@
-//! What the clock-driven generators differ in: data.
+//! The rules in which the clock-driven generators differ.
 
 use std::time::Duration;
 
@@ -8,29 +8,27 @@ use crate::ring::{IsRandom, RunStart};
 
 /// Where a new tick's sequence starts.
 ///
-/// At a low rate most ticks have one uid. If all of them had sequence 0, all would fall into the
-/// same shard of a table that is split by `uid % shards`.
+/// At a low rate most ticks have one uid. If all of these had sequence 0, they would fall into the same shard of a
+/// table that is split by `uid % shards`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SequenceStart {
     /// At 0, as in Twitter's Snowflake and Baidu's UidGenerator.
     #[default]
     Zero,
-    /// At a random number below this one, as in Leaf, where it is 100. A tick has fewer uids by as
-    /// many as are passed over: half of it on average.
+    /// At a random number below this one, as in Leaf, which uses 100. The tick loses the uids below it: half of this
+    /// number on average.
     RandomBelow(u64),
-    /// One above the last tick's last one, modulo this number. Over shards whose number divides it,
-    /// and is a power of two, that is exactly even, where random numbers are so in the long run
-    /// only.
+    /// One above the last tick's last sequence, modulo this number. If the number of shards is a power of two that
+    /// divides it, uids spread over the shards exactly evenly. Random starts are even only in the long run.
     Continue {
-        /// The sequence starts below it.
+        /// The sequence starts below this.
         modulo: u64,
     },
-    /// As `Continue`, modulo 1,024, or a quarter of the tick if that is less; the generator's first
-    /// tick starts at a random number below that. So generators that issue few uids each spread as
-    /// well as one that issues many.
+    /// As `Continue`, modulo 1,024 or a quarter of the tick, whichever is less. The generator's first tick starts at a
+    /// random number below that, so that generators that issue few uids each spread as well as one that issues many.
     ///
-    /// A tick that follows one that was used up starts at 0: at full load nothing is passed over.
+    /// After a used-up tick, the next starts at 0, so nothing is lost at full load.
     Spread,
 }
 
@@ -46,8 +44,8 @@ impl SequenceStart {
         }
     }
 
-    /// Returns where runs begin that are ticks of this layout, if a tick has so many uids. The offset of a number in
-    /// its tick is in its lowest `offset_bits`.
+    /// Returns where runs start that are ticks of this layout, if a tick has enough uids. A number's lowest
+    /// `offset_bits` are its offset in its tick.
     pub(in crate::generator) fn of_runs(
         self,
         layout: &Layout,
@@ -69,21 +67,21 @@ impl SequenceStart {
     }
 }
 
-/// What a take gets when the clock stands behind the last uid issued.
+/// What a take does if the clock is behind the last uid.
 ///
-/// Whatever it is, no uid comes twice and none is below one before; a refusal changes nothing.
+/// In any case no uid repeats, none is below an earlier one, and a refusal changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClockPolicy {
-    /// [`ClockBackwards`](crate::TakeError::ClockBackwards) at once, as in Twitter's Snowflake and
-    /// Baidu's UidGenerator.
+    /// Fails with [`ClockBackwards`](crate::TakeError::ClockBackwards) at once, as in Twitter's Snowflake and Baidu's
+    /// UidGenerator.
     #[default]
     Refuse,
-    /// A clock that is behind by this much or less is waited for, for twice as long as it is
-    /// behind; then, or if it is behind by more, it is refused. As in Leaf, where it is 5 ms. Tries
-    /// never wait: [`try_next_uid`](crate::UidGenerator::try_next_uid) refuses.
+    /// Waits for a clock that is behind by at most this much, for twice as long as it is behind. Then, or if it is
+    /// behind by more, the take fails. As in Leaf, which uses 5 ms. [`try_next_uid`](crate::UidGenerator::try_next_uid)
+    /// never waits and fails at once.
     WaitUpTo(Duration),
-    /// While the clock is behind by this much or less, the last tick stands still: its uids go on,
-    /// and when they are used up the take policy decides. Behind by more, it is refused.
+    /// While the clock is behind by at most this much, continues within the last tick; when that is used up, the take
+    /// policy decides. If the clock is behind by more, the take fails.
     StandStill(Duration),
 }

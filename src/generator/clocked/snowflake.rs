@@ -1,4 +1,4 @@
-//! Twitter's two fields instead of the worker id.
+//! Twitter's datacenter and worker fields in place of the worker id.
 
 use super::ClockedUidGenerator;
 use crate::error::Error;
@@ -7,21 +7,21 @@ use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{FixedWorkerId, Worker, WorkerRequest, WorkerSource};
 
-/// Bits of each of the two fields.
+/// Bits of each field.
 const BITS: u32 = 5;
 const MAX: u64 = (1 << BITS) - 1;
 
-/// Datacenter and worker, 0 to 31 each: together the worker id of [`Layout::SNOWFLAKE`].
+/// A datacenter and a worker, 0 to 31 each. Together they are the worker id of [`Layout::SNOWFLAKE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnowflakeNode {
-    /// The datacenter.
+    /// The datacenter, 0 to 31.
     pub datacenter_id: u64,
-    /// The worker in its datacenter.
+    /// The worker in its datacenter, 0 to 31.
     pub worker_id: u64,
 }
 
 impl SnowflakeNode {
-    /// Returns the two fields of a worker id of 10 bits.
+    /// Splits a 10-bit worker id into the two fields.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl SnowflakeNode {
         Ok(Self { datacenter_id: worker_id >> BITS, worker_id: worker_id & MAX })
     }
 
-    /// Returns both as the one worker id of 10 bits that uidring's layouts have.
+    /// Returns both fields as one 10-bit worker id.
     ///
     /// # Errors
     ///
@@ -66,13 +66,12 @@ pub struct SnowflakeParts {
 }
 
 impl<C> ClockedUidGenerator<C> {
-    /// Returns the fields of a uid of this generator's layout, datacenter and worker apart as in Snowflake.
+    /// Returns the fields of a uid of this generator's layout, with datacenter and worker apart.
     ///
     /// # Errors
     ///
-    /// [`Error::UidOutOfLayout`] for a uid that cannot be of this layout;
-    /// [`Error::WorkerIdOutOfRange`] where the layout is one with a wider worker field and the uid
-    /// uses it.
+    /// [`Error::UidOutOfLayout`] for a uid that cannot be of this layout. [`Error::WorkerIdOutOfRange`] if the layout's
+    /// worker field is wider than 10 bits and the uid uses that.
     pub fn parts(&self, uid: Uid) -> Result<SnowflakeParts, Error> {
         let decoded = self.layout.decode(uid)?;
         Ok(SnowflakeParts {

@@ -1,4 +1,4 @@
-//! A look at a generator on the clock.
+//! Statistics of a clock-driven generator.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use super::{CLOSED, ClockedUidGenerator};
 use crate::clock::{Clock, read};
 use crate::worker::LeaseStats;
 
-/// Statistics of a [`ClockedUidGenerator`]. The fields are read one after another while takers go on. Uids
-/// are not counted: a take is one atomic addition.
+/// Statistics of a [`ClockedUidGenerator`]. The fields are read one after another, while takes go on. Uids are not
+/// counted, because a take is a single atomic addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ClockedStats {
-    /// The worker id in all uids.
+    /// The worker id of all uids.
     pub worker_id: u64,
     /// Takes and fills that had to wait: for the next tick, the clock, or the store of a lease.
     pub waits: u64,
     /// Takes and fills that the take policy gave up.
     pub rejects: u64,
-    /// Takes and fills that the clock policy refused because the clock was behind the last uid; `try_` calls
-    /// have no policy, and are not counted.
+    /// Takes and fills that the clock policy refused because the clock was behind the last uid. `try_` calls have no
+    /// policy and are not counted.
     pub clock_refusals: u64,
-    /// How far the last uid's timestamp is ahead of the clock, which then went back; zero after
+    /// How far the last uid's timestamp is ahead of the clock, after the clock went back. Zero after
     /// [`close`](crate::UidGenerator::close).
     #[cfg_attr(
         feature = "serde",
         serde(rename = "lead_millis", with = "crate::serde_forms::millis")
     )]
     pub lead: Duration,
-    /// How long the layout's time field will last.
+    /// How long the layout's time field lasts.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "remaining_life_millis", with = "crate::serde_forms::millis")
     )]
     pub remaining_life: Duration,
-    /// The lease, if the worker id is held by one.
+    /// The lease, if the worker id is leased.
     pub lease: Option<LeaseStats>,
 }
 
 impl<C: Clock> ClockedUidGenerator<C> {
-    /// Returns statistics. This reads the clock.
+    /// Returns statistics. Reads the clock.
     ///
     /// ```
     /// use uidring::ClockedUidGenerator;

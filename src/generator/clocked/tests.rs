@@ -1,4 +1,4 @@
-//! What takes a look inside.
+//! Tests that need private methods.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::ring::Drawn;
 use crate::timestamp::Timestamp;
 use crate::waiting::Waiting;
 
-/// Two takers may draw at the end of a tick at once, while a third one opens the next.
+/// Two takers may draw at the end of a tick at once, while a third opens the next.
 #[test]
 fn what_is_drawn_behind_an_end_is_a_uid_of_the_open_tick_or_none() {
     let bits = Bits { time: 40, worker: 6, sequence: 10 };
@@ -45,7 +45,7 @@ fn what_is_drawn_behind_an_end_is_a_uid_of_the_open_tick_or_none() {
     assert_eq!(resolve(number(6, 500)), None, "closed");
 }
 
-/// Takers in flight may go beyond the end of a tick, and must not get to the next one.
+/// Takers in flight may pass the end of a tick, but must not reach the next one.
 #[test]
 fn a_take_is_an_addition_where_ticks_are_far_apart() {
     for (worker, is_far) in [(5, false), (6, true)] {
@@ -75,7 +75,7 @@ fn a_close_ends_a_nap_however_long() {
     let end = Deadline::after(Some(LONG));
     thread::scope(|scope| {
         let napping = scope.spawn(|| generator.nap(LONG));
-        // Most likely asleep by then; if it is not, the close is what it finds.
+        // Most likely asleep by now. If not, it finds the generator closed.
         thread::sleep(Duration::from_millis(20));
         generator.close();
         napping.join().expect("no panic");

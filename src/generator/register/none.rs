@@ -1,5 +1,4 @@
-//! No register: the models build their generators anew in every execution, each of which is a
-//! process of its own.
+//! An empty register for the models: each execution builds its generators anew, as in a new process.
 
 use crate::error::Error;
 use crate::layout::Layout;

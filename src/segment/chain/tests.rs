@@ -1,17 +1,17 @@
-// Chains of one range are meant.
+// Chains of one range are intended.
 #![allow(clippy::single_range_in_vec_init)]
 
 use super::*;
 use crate::clock::Deadline;
 
-/// A chain with these ranges, the mark of each after `prefetch` percent.
+/// A chain of these ranges, each with its mark after `prefetch` percent.
 fn chain(prefetch: u32, ranges: &[Range<u64>]) -> SegmentChain {
     let chain = SegmentChain::new(prefetch).expect("possible");
     ranges.iter().for_each(|ids| chain.push(ids.clone()).expect("above"));
     chain
 }
 
-/// A ticket that is drawn now and settled later, from the mark on.
+/// A ticket from the mark on, drawn now and settled later.
 fn drawn(chain: &SegmentChain) -> Option<Drawn> {
     Some(chain.draw().expect_err("behind the mark").expect("open"))
 }
@@ -63,7 +63,7 @@ fn the_stats_follow_the_takes() {
             (13, false, Some(20), 5, 1),
             (20, false, Some(21), 4, 1),
             (21, false, Some(22), 3, 1),
-            // Two of five are used at the mark, which is noticed by the take behind it.
+            // Two of five are used at the mark. The next take notices it.
             (22, true, Some(23), 2, 1),
             (23, true, Some(24), 1, 1),
             (24, true, None, 0, 0),
@@ -108,7 +108,7 @@ fn many_ids_are_claimed_at_once_up_to_the_mark() {
     chain.push(10..30).expect("above");
     let claims = [5, 100, 1].map(|wanted| chain.view.claim(wanted));
     assert_eq!(claims, [Some(10..15), Some(15..20), None]);
-    // Whoever passes the mark moves it to the end.
+    // The first take past the mark moves it to the end.
     assert_eq!(settled(&chain, None), Some(20));
     assert_eq!([100, 1].map(|wanted| chain.view.claim(wanted)), [Some(21..30), None]);
     let span = chain.queue.lock().ok().and_then(|queue| queue.current).expect("used up");
@@ -151,14 +151,14 @@ fn events_come_once_each() {
 fn tickets_of_takers_that_sleep_become_ids_of_ranges_alone() {
     let chain = chain(50, &[100..103]);
     assert_eq!(chain.try_take(), Ok(100));
-    // Two of the range, and one behind its end.
+    // Two of the range, and one beyond its end.
     let [own, longest, behind] = [(); 3].map(|()| drawn(&chain));
     let current = || chain.queue.lock().ok().and_then(|queue| queue.current).expect("a range");
     chain.push(200..201).expect("above");
     chain.push(300..304).expect("above");
     assert_eq!((current().lane, current().first), (1, 0), "the lanes count for themselves");
     assert_eq!([(); 2].map(|()| chain.try_take()), [Ok(200), Ok(300)]);
-    // One that was drawn on the lane by a taker that had looked at the first range.
+    // Drawn on the lane by a taker that looked at the first range.
     let span = current();
     let mut late = own;
     late.as_mut().expect("drawn").ticket = chain.view.next(&span);

@@ -1,5 +1,4 @@
-//! The way between takers and the loader, every interleaving of which a model checker tries: run
-//! them with `scripts/loom`.
+//! Loom models of takers and the loader. Run them with `scripts/loom`.
 
 use super::*;
 use crate::future::models::{block_on, poll};
@@ -22,7 +21,7 @@ fn tag_of(shared: &Shared) -> Arc<Tag> {
     Arc::clone(shared.tag("orders").expect("there"))
 }
 
-/// A take that waits without end.
+/// A take that waits without limit.
 fn take(shared: &Shared, tag: &Arc<Tag>) -> Result<u64, SegmentError> {
     loop {
         match Takes::new(tag, shared).try_next_id() {
@@ -34,10 +33,9 @@ fn take(shared: &Shared, tag: &Arc<Tag>) -> Result<u64, SegmentError> {
     }
 }
 
-/// Does what the loader does, with segments of one id, until it is told to end; once the table
-/// has given so many, the tag is gone. It polls: sleeping, which is the event's matter, is in the
-/// ring's models; and more than one sleep at an event is too much for loom, which does not know
-/// that an exchange comes right behind what it has read.
+/// Acts as the loader until told to end. It loads segments of one id; after this many, the tag is gone from the table.
+/// It polls, because the ring's models cover sleeping, and more than one sleep at an event is too much for loom, which
+/// does not know that an exchange directly follows what it has read.
 fn load(shared: &Shared, segments: u64) {
     let (mut queue, mut start) = (Vec::new(), 1);
     while !shared.is_closed() {
@@ -61,7 +59,7 @@ fn load(shared: &Shared, segments: u64) {
     }
 }
 
-/// What so many takes of one taker get from a loader.
+/// Returns what one taker gets from a loader with this many takes.
 fn run(segments: u64, takes: usize) -> Vec<Result<u64, SegmentError>> {
     let mut shared = shared();
     (shared.settings.depth, shared.settings.max_depth) = (1, 1);
@@ -77,7 +75,7 @@ fn run(segments: u64, takes: usize) -> Vec<Result<u64, SegmentError>> {
     done
 }
 
-/// Each wish is heard, whatever the loader is just doing: nobody waits for ever.
+/// Every request is heard, whatever the loader is doing: nobody waits forever.
 #[test]
 fn models_every_wish_is_heard() {
     check(|| {
@@ -86,8 +84,7 @@ fn models_every_wish_is_heard() {
     });
 }
 
-/// Nobody is told that the tag is gone while there is an id that it gave before; and nobody
-/// waits for it.
+/// Nobody is told that the tag is gone while an id loaded before is left, and nobody waits for it.
 #[test]
 fn models_an_end_is_told() {
     check(|| {
@@ -96,8 +93,8 @@ fn models_an_end_is_told() {
     });
 }
 
-/// One task waits for a segment, and another is dropped after a poll, which takes an id if and only if it
-/// returns one.
+/// One task waits for a segment. Another is dropped after a poll, and has taken an id if and only if the poll returned
+/// one.
 #[test]
 fn models_tasks_that_wait_for_a_segment() {
     check(|| {
@@ -124,7 +121,7 @@ fn models_tasks_that_wait_for_a_segment() {
     });
 }
 
-/// Who sees that a tag is removed gets none of the ids that were left, by its fastest path either.
+/// A taker that sees that a tag is removed gets none of its remaining ids, not even by the fast path.
 #[test]
 fn models_a_removed_tag_has_nothing_left() {
     check(|| {
@@ -145,8 +142,8 @@ fn models_a_removed_tag_has_nothing_left() {
     });
 }
 
-/// A clock that forks where a segment begins or ends: its taker gets the error, and not the id that
-/// its parent has as well; and it does not touch the lock that the loader may hold.
+/// A clock forks where a segment begins or ends. Its taker gets the error, not the id that its parent has as well, and
+/// does not touch the lock that the loader may hold.
 #[test]
 fn models_a_fork_in_the_clock() {
     #[derive(Debug)]

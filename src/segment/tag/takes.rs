@@ -13,7 +13,7 @@ use crate::segment::ticket_view::Drawn;
 use crate::sync::{EventCount, Ordering};
 use crate::waiting::{self, Waiting};
 
-/// A tag, for takers.
+/// A tag with what its takers need.
 #[derive(Clone, Copy)]
 pub(in crate::segment) struct Takes<'a> {
     tag: &'a Arc<Tag>,
@@ -78,10 +78,10 @@ impl<'a> Takes<'a> {
     #[cold]
     fn take_slowly(self, missed: Option<Drawn>) -> Result<u64, SegmentError> {
         let Self { tag, shared } = self;
-        // Before the chain, which then has what was loaded before the health changed.
+        // Read the health before the chain, which then holds all that was loaded before the health changed.
         let health = tag.health();
         let Settled { id, supply, events } = tag.chain.settle(missed)?;
-        // This reads the clock, which may fork: then the id is the parent's.
+        // This reads the clock, which may fork. Then the id is the parent's.
         tag.apply_events(&shared.settings, &events)?;
         if health < Health::Invalid && tag.is_short(supply) {
             shared.ask(tag);
