@@ -167,7 +167,7 @@ impl Options {
             tls.text.push_str("; the server's certificate is signed by an authority ");
             tls.text.push_str(&match self.given.text(&AUTHORITY) {
                 Some(path) => format!("of {path}"),
-                None => "that this system trusts".to_owned(),
+                None => "that is trusted by default".to_owned(),
             });
         }
         findings

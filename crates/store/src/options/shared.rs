@@ -59,7 +59,7 @@ pub static AUTHORITY: Row = Row::new(
     Kind::Path,
     "Requires TLS, with a certificate that is signed by an authority in this PEM file",
 )
-.default("the authorities that the system trusts")
+.default("public authorities: PostgreSQL and ZooKeeper use those that the system trusts, MySQL and etcd a built-in list")
 .aliases(&[Alias::same("sslrootcert"), Alias::same("ssl-ca"), Alias::same("ssl_ca")]);
 
 /// What a client shows.
