@@ -16,8 +16,7 @@ use crate::uid::{ParseUidError, UidRangeError};
 
 /// Why something could not be set up, composed or read; with `?`, also why an id was not taken.
 ///
-/// Each variant carries the values that led to it, and its text says what happened and what to do. Clones share the
-/// causes, so that several callers can learn why one attempt failed.
+/// Each variant carries the values that led to it. Its text says what happened and what to do. Clones share the causes.
 ///
 /// As for all errors of these crates, `{:?}` prints the text and its causes on one line. So a `main` that returns it
 /// prints `Error: ` and what to do.
@@ -256,7 +255,7 @@ pub enum Error {
         used: String,
     },
 
-    /// This process is a forked child of the one that made the object. Its ids would repeat.
+    /// This process is a forked child of the one that made the object, so its ids would repeat.
     #[error(
         "this process was forked from the one that made the {what}; make another one after the fork"
     )]

@@ -82,7 +82,6 @@ pub(crate) async fn wait(event: &EventCount, timeout: Duration, mut ready: impl 
     let _ = look(event, look_again).await;
 }
 
-/// Waits until `result` returns one.
 pub(crate) async fn until<T>(
     event: &EventCount,
     mut result: impl FnMut() -> Option<T>,
@@ -178,7 +177,6 @@ impl<T: Send + 'static> Drop for Caller<T> {
     }
 }
 
-/// A vector to which ids are appended in blocks.
 pub(crate) struct Filling<'a, T> {
     out: &'a mut Vec<T>,
     start: usize,

@@ -53,10 +53,10 @@
 //! # Promises
 //!
 //! Uids of one layout do not repeat, even after crashes, pauses, forks, or changes of the clock, as long as worker ids
-//! come from a store that keeps what it has committed. If a generator cannot ensure that, a take returns an
-//! [error](TakeError). No uid is negative or wraps, and no value is truncated to fit its field. A uid's timestamp is at
-//! most 1.1 s behind the clock by default. Callers faster than the layout borrow from the future, without limit unless
-//! you set `max_borrow`.
+//! come from a store that keeps what it has committed. If a generator cannot ensure that, takes return an
+//! [error](TakeError). No uid is negative or wraps, and no value is truncated to fit its field. By default, a uid's
+//! timestamp is at most 1.1 s behind the clock. Callers faster than the layout borrow from the future, without limit
+//! unless you set `max_borrow`.
 //!
 //! # Features
 //!

@@ -10,8 +10,8 @@ use crate::sync::{contained, log};
 
 /// What a take does if nothing is ready ([`TakeError::Empty`]) or may be issued yet ([`TakeError::BorrowLimit`]).
 ///
-/// Other errors are returned at once, whatever the policy. In a thread that would wait for itself, all errors are: one
-/// that pads, loads segments, renews a lease or asks for another worker id, and calls code that takes.
+/// Other errors are returned at once. So are all errors in a thread that would wait for itself: one that pads, loads
+/// segments, renews a lease or asks for another worker id.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum TakePolicy {
@@ -81,7 +81,6 @@ impl TakePolicy {
     }
 }
 
-/// What to do before the next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Yield,
@@ -91,7 +90,6 @@ pub(crate) enum Pause {
     Nap(Duration),
 }
 
-/// A take that finds nothing, under its policy.
 #[derive(Debug)]
 pub(crate) struct Rejections<'a> {
     policy: &'a TakePolicy,

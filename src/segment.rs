@@ -52,10 +52,10 @@
 //!
 //! # Loads
 //!
-//! One thread loads for all tags. A taker that passes the mark, or finds nothing, adds its tag to the load queue if it
-//! is not there yet, and wakes the thread if it sleeps. No other take makes a system call or locks anything. A tag is
-//! in the queue or with the thread once, so it has at most one load at a time. A failed load is retried after a pause
-//! that doubles. Meanwhile takers wait, or get the error with its cause, as their policy says.
+//! One thread loads for all tags. A taker that passes the mark, or finds nothing, queues its tag if it is not queued
+//! yet, and wakes the thread if it sleeps. No other take makes a system call or locks anything. A tag is queued or with
+//! the thread once, so it has at most one load at a time. A failed load is retried after a pause that doubles.
+//! Meanwhile takers wait, or get the error with its cause, as their policy says.
 //!
 //! # Forks
 //!
@@ -65,9 +65,8 @@
 //!
 //! # Memory
 //!
-//! A tag uses 1.2 KiB, or 1.5 KiB after a few segments, whatever their length. This was measured with 10,000 tags, and
-//! includes names and the allocator's overhead. View and cursors are 256 bytes of it, the eight remembered segments up
-//! to 256.
+//! A tag uses 1.2 KiB, or 1.5 KiB after a few segments, whatever their length: measured with 10,000 tags, names and the
+//! allocator's overhead included. View and cursors are 256 bytes of it, the eight remembered segments up to 256.
 
 mod builder;
 mod chain;

@@ -86,7 +86,6 @@ impl From<SystemTime> for Timestamp {
         let millis = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
         match time.duration_since(UNIX_EPOCH) {
             Ok(after) => Self(millis(after)),
-            // Also down before 1970.
             Err(before) => Self(-millis(before.duration() + Duration::from_nanos(999_999))),
         }
     }

@@ -26,7 +26,6 @@ type Key = (Instant, u64);
 struct Timer {
     fork_token: ForkToken,
     tasks: ForkGuarded<Tasks>,
-    /// Where the thread sleeps.
     changed: EventCount,
 }
 

@@ -9,12 +9,12 @@ use super::Clock;
 use crate::sync::{Ordering, WipeOnForkMemory};
 use crate::timestamp::Timestamp;
 
-/// The operating system's wall clock, as read by a background thread once per millisecond. A reading is one atomic
-/// load; the operating system's takes 20 ns or more.
+/// The operating system's wall clock, read by a background thread once per millisecond. A reading is one atomic load,
+/// where the system's takes 20 ns or more.
 ///
-/// It is late by the time for which its thread has not run: less than a tenth of a millisecond on an idle machine, or
-/// longer on a busy one, until the thread is scheduled. Meanwhile a clock-driven generator continues in an earlier
-/// tick, or waits for the next one. No uid repeats.
+/// It is late by as long as its thread has not run: less than a tenth of a millisecond on an idle machine, but
+/// unbounded on a busy one. Meanwhile a clock-driven generator continues in an earlier tick, or waits for the next. No
+/// uid repeats.
 ///
 /// The thread wakes at the start of each millisecond, and ends when the last clone is dropped. A forked child has no
 /// such thread; there the clock reads the operating system's.

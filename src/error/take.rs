@@ -113,9 +113,9 @@ impl fmt::Debug for Millis {
 
 /// Keeps the slow path of a take out of line.
 ///
-/// A `Result` returns through memory. If both paths shared that slot, the fast path would have a store and a load more,
-/// for which the next atomic addition waits: a quarter of an addition on an Intel processor. An `Option` of a number
-/// returns in registers.
+/// A `Result` returns through memory. Sharing that slot would add a store and a load to the fast path, for which the
+/// next atomic addition waits: a quarter of an addition on an Intel processor. An `Option` of a number returns in
+/// registers.
 #[inline(always)]
 pub(crate) fn rarely<T>(take: impl FnOnce() -> Result<T, TakeError>) -> Result<T, TakeError> {
     let mut error = TakeError::Empty;

@@ -39,7 +39,7 @@ impl<O> GeneratorBuilder<O> {
         self.worker(worker_id)
     }
 
-    /// Sets the worker: an id as in [`worker_id`](Self::worker_id), or a [`Lease`](crate::worker::Lease).
+    /// Sets the worker: an id, as [`worker_id`](Self::worker_id) does, or a [`Lease`](crate::worker::Lease).
     ///
     /// With a lease, the generator starts above what earlier holders may have issued:
     ///
@@ -81,23 +81,22 @@ impl<O> GeneratorBuilder<O> {
     /// clock-driven generator waits in `build` until the clock has reached it, for at most
     /// [`max_start_wait`](Self::max_start_wait).
     ///
-    /// A worker id that you set by hand has no memory. Without this setting, a second start would repeat uids if it
-    /// comes within a tick of the first, after the clock was set back, or after the first generator borrowed future
-    /// ticks.
+    /// A worker id set by hand has no memory. Without this setting, a second start repeats uids if it comes within a
+    /// tick of the first, after the clock was set back, or after the first borrowed future ticks.
     #[must_use]
     pub fn start_after(mut self, uid: Uid) -> Self {
         self.start.after = Some(uid);
         self
     }
 
-    /// Sets how long `build` may wait if the generator would start too far ahead of the clock: a cached one by more
-    /// than [`max_borrow`](crate::generator::CachedBuilder::max_borrow), a clock-driven one at all. It has to start
-    /// above what earlier holders of its lease, an earlier generator of this process, or whoever issued the uid of
-    /// [`start_after`](Self::start_after) may have issued. If the wait would be longer, the build fails at once with
+    /// Sets how long `build` may wait for the clock. It waits if a cached generator would start ahead of the clock by
+    /// more than [`max_borrow`](crate::generator::CachedBuilder::max_borrow), or a clock-driven one at all, because
+    /// they start above uids issued earlier: by holders of the lease, by a generator of this process, or up to
+    /// [`start_after`](Self::start_after). If the wait would be longer, the build fails at once with
     /// [`Error::UsedAhead`](crate::Error::UsedAhead). The first renewal of a lease is retried for as long.
     ///
-    /// If not set, it is 30 s, or with a lease what a killed holder has reserved if that is more
-    /// ([`LeaseTerms::start_wait`]). So a service that restarts after a crash waits, and does not fail repeatedly.
+    /// The default is 30 s, or with a lease what a killed holder has reserved if that is more
+    /// ([`LeaseTerms::start_wait`]). So a service that restarts after a crash waits instead of failing repeatedly.
     ///
     /// [`LeaseTerms::start_wait`]: crate::worker::LeaseTerms::start_wait
     #[must_use]
@@ -118,7 +117,7 @@ impl<O> GeneratorBuilder<O> {
         self
     }
 
-    /// Sets what a take does if nothing is ready, on the clock if the tick's uids are used up. The default is to wait.
+    /// Sets what a take does if nothing is ready, or the tick's uids are used up. It waits if not set.
     #[must_use]
     pub fn take_policy(mut self, policy: TakePolicy) -> Self {
         self.take_policy = policy;

@@ -46,13 +46,13 @@ use crate::worker::{LeaseHandle, LeaseStats};
 /// # Ok::<(), uidring::Error>(())
 /// ```
 ///
-/// Generators that live at the same time need different worker ids. A generator that reuses a worker id must start
-/// above the uids issued before. Within one process [both are checked](CachedBuilder::namespace); otherwise see
+/// Generators that live at the same time need different worker ids. One that reuses a worker id must start above what
+/// was issued. Within one process [both are checked](CachedBuilder::namespace); otherwise see
 /// [`start_after`](CachedBuilder::start_after).
 #[derive(Debug)]
 pub struct CachedUidGenerator {
-    /// The first ring's words, without the indirection: all that a take needs. After a new worker id, that ring has
-    /// ended, and every take goes on slowly from here.
+    /// The first ring's words, without indirection: all that a take needs. After a new worker id, that ring has ended,
+    /// and takes continue on the slow path.
     memory: WipeOnForkMemory,
     first: Arc<WorkerRing>,
     take_policy: TakePolicy,
@@ -64,7 +64,6 @@ pub struct CachedUidGenerator {
 }
 
 impl CachedUidGenerator {
-    /// Returns the ring that uids come from now.
     #[inline]
     fn current(&self) -> &WorkerRing {
         let mut ring = &*self.first;

@@ -52,8 +52,8 @@ pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<C>;
 /// # Ok::<(), uidring::Error>(())
 /// ```
 ///
-/// Generators that live at the same time need different worker ids. A generator that reuses a worker id must start
-/// above the uids issued before. Within one process [both are checked](ClockedBuilder::namespace); otherwise see
+/// Generators that live at the same time need different worker ids. One that reuses a worker id must start above what
+/// was issued. Within one process [both are checked](ClockedBuilder::namespace); otherwise see
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<C = SystemClock> {
@@ -64,7 +64,7 @@ pub struct ClockedUidGenerator<C = SystemClock> {
     by_addition: bool,
     clock: C,
     layout: Layout,
-    /// This and the next are copied from the layout, which would have to compute them.
+    /// This and the next spare computing them from the layout.
     tick_shift: u32,
     uids_per_tick: u64,
     worker_part: u64,
@@ -95,8 +95,8 @@ const NAP: Duration = Duration::from_millis(10);
 /// The longest sleep while the clock is a little behind.
 const CLOCK_NAP: Duration = Duration::from_millis(1);
 
-/// Pauses for a tenth of a microsecond or a few after a lost race. The winner keeps the word's cache line for some
-/// takes, instead of losing it after every one.
+/// Pauses for a tenth of a microsecond or a few after a lost race, so that the winner keeps the word's cache line for
+/// some takes.
 fn give_way() {
     const PAUSES: u32 = 8;
     for _ in 0..PAUSES {
@@ -158,7 +158,6 @@ impl<C: Clock> ClockedUidGenerator<C> {
         }
     }
 
-    /// Claims up to `wanted` uids of the present tick.
     fn claim(&self, wanted: u64) -> Result<Range<u64>, TakeError> {
         let mut found = self.memory.hot().next();
         let mut lost_races = 0;
@@ -274,7 +273,6 @@ impl<C: Clock> ClockedUidGenerator<C> {
             return None;
         }
         let now = read(&self.clock);
-        // The clock may have forked.
         if self.memory.is_forked_child() {
             return None;
         }
@@ -398,7 +396,6 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
         rejections.next(error)
     }
 
-    /// Naps until the next tick.
     fn park(&self, timeout: Option<Duration>) {
         let Some(left) = self.until_next_tick() else { return };
         // The system's sleep is too coarse for the rest of a millisecond.

@@ -22,17 +22,14 @@ impl Counters {
         self.clock_refusals.fetch_add(is_refused.into(), Ordering::Relaxed);
     }
 
-    /// How many slept.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// How many the take policy gave up.
     pub(super) fn rejects(&self) -> u64 {
         self.rejects.load(Ordering::Relaxed)
     }
 
-    /// How many were refused because the clock was behind the last uid.
     pub(super) fn clock_refusals(&self) -> u64 {
         self.clock_refusals.load(Ordering::Relaxed)
     }

@@ -19,7 +19,6 @@ const WARNINGS: [(Duration, &str); 4] = [
     (DAY, "a day"),
 ];
 
-/// The interval over which the use of the time field is measured.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Predicts the end of the time field: by the clock, or sooner if ticks are used faster than they pass.

@@ -38,10 +38,10 @@ macro_rules! inherent {
                 UidGenerator::try_next_uid(self)
             }
 
-            /// Async [`next_uid`](Self::next_uid): the future is pending while that would wait. If a uid is ready, so
-            /// is the future, at its first poll.
+            /// Async [`next_uid`](Self::next_uid): pending while that would wait. If a uid is ready, the first poll
+            /// returns it.
             ///
-            /// The poll that takes a uid returns it, so dropping the future loses none. See docs/async.md.
+            /// A poll that takes a uid returns it, so dropping the future loses none. See docs/async.md.
             ///
             /// # Errors
             ///
@@ -61,7 +61,7 @@ macro_rules! inherent {
             ///
             /// # Errors
             ///
-            /// [`FillError`] holds the number of uids that were written before the error. Those are good.
+            /// [`FillError`] has the number of uids written before the error. Those are good.
             #[inline]
             pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
                 UidGenerator::fill(self, out)

@@ -43,9 +43,9 @@ pub struct LocalGenerator<G> {
 
 /// A reference to a generator that leads to the same one for as long as it lives: `&`, [`Box`], [`Rc`] or [`Arc`].
 ///
-/// A [`LocalGenerator`] asks its generator whether its block is still good. If the reference could switch to another
-/// generator, for example by process id after a fork, that one would vouch for the first one's block, and uids would
-/// repeat. So the trait is sealed:
+/// A [`LocalGenerator`] asks its generator whether its block is still good. If the reference could switch generators,
+/// for example by process id after a fork, the new one would vouch for the old one's block, and uids would repeat. So
+/// the trait is sealed:
 ///
 /// ```compile_fail
 /// use uidring::CachedUidGenerator;
@@ -128,7 +128,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     ///
     /// # Errors
     ///
-    /// [`FillError`] holds the number of uids that were written before the error. Those are good.
+    /// [`FillError`] has the number of uids written before the error. Those are good.
     pub fn fill(&mut self, out: &mut [Uid]) -> Result<(), FillError> {
         for (filled, target) in out.iter_mut().enumerate() {
             *target = self.next_uid().map_err(|error| FillError::new(filled, error))?;

@@ -19,10 +19,10 @@ use crate::waiting;
 /// thread, but another thread's later uid may be smaller. If you need one order over all threads, take from the
 /// generator itself. If a thread can own its handle, a [`LocalGenerator`](crate::LocalGenerator) costs less.
 ///
-/// A thread that ends leaves the rest of its block to the next new thread. A block older than the generator's
-/// [`max_lag`](crate::generator::CachedBuilder::max_lag) is dropped, as are all blocks when the handle is dropped or
-/// the generator closed. The memory is 64 to 128 bytes per thread, for the greatest number of threads that have used a
-/// handle at the same time. Threads beyond 32,768 take from the generator one by one.
+/// A thread that ends leaves the rest of its block to the next new thread. Blocks older than the generator's
+/// [`max_lag`](crate::generator::CachedBuilder::max_lag) are dropped, as are all blocks when the handle is dropped or
+/// the generator closed. A handle needs 64 to 128 bytes per thread, for the most threads that have used any handle at
+/// once. Threads beyond 32,768 take from the generator one by one.
 ///
 /// A signal handler that interrupts a take must not take from the same handle.
 ///
@@ -126,7 +126,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     ///
     /// # Errors
     ///
-    /// [`FillError`] holds the number of uids that were written before the error. Those are good.
+    /// [`FillError`] has the number of uids written before the error. Those are good.
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
         let filled = self.fill_from_own(out);
         let rest = self.generator.fill(&mut out[filled..]);
@@ -150,8 +150,8 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         filled
     }
 
-    /// Drops the rest of a block that starts below a fill's last uid. Another task of this thread, or a handler, began
-    /// that block while the fill waited.
+    /// Drops the rest of a block that starts below a fill's last uid: another task of this thread, or a handler, began
+    /// it while the fill waited.
     fn go_on_above(&self, last: Option<&Uid>) {
         if let (Some(last), Some(shard)) = (last, self.shards.find())
             && shard.next.load(Ordering::Relaxed) <= last.get()

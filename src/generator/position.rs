@@ -4,7 +4,6 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;
 
-/// The tick and sequence of a uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) tick: u64,
@@ -22,7 +21,6 @@ impl Position {
         })
     }
 
-    /// Returns the uid before this position.
     pub(super) fn before(self, layout: &Layout, worker_id: u64) -> Option<Uid> {
         Some(match self.sequence.checked_sub(1) {
             Some(sequence) => layout.pack(self.tick, worker_id, sequence),

@@ -42,7 +42,6 @@ static SPACES: [PushList<Space>; 1_024] = [const { PushList::new() }; 1_024];
 /// By the hash of space and worker id.
 static ENTRIES: [PushList<Entry>; 4_096] = [const { PushList::new() }; 4_096];
 
-/// The list for a key.
 fn list<T>(lists: &'static [PushList<T>], key: impl Hash) -> &'static PushList<T> {
     // The hasher has no random seed, so a child finds what its parent pushed.
     let mut hasher = DefaultHasher::new();
@@ -138,8 +137,8 @@ impl Process {
 
 /// Keeps a worker id for one generator of this process, until it is released or dropped.
 ///
-/// `mem::forget` keeps the worker id registered, because threads or handles may still use the generator. Boxed, so that
-/// it takes only one word next to those that takers read.
+/// `mem::forget` keeps the worker id registered, because threads or handles may still use the generator. Boxed, to be
+/// one word next to those that takers read.
 pub(super) struct Registration(Option<Box<Held>>);
 
 struct Held {
@@ -257,8 +256,8 @@ impl Registration {
         }
     }
 
-    /// Called when the generator is built: its namespace has this layout from now on. Fails after a fork, or if a
-    /// generator with another layout was built first.
+    /// Fixes the namespace's layout once the generator is built. Fails after a fork, or if one with another layout was
+    /// built first.
     pub(super) fn confirm(&self) -> Result<(), Error> {
         let Some(Held { entry, process, .. }) = self.0.as_deref() else { return Ok(()) };
         let Ok(_locked) = process.leased.lock() else {

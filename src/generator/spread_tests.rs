@@ -1,5 +1,5 @@
-//! Over how many shards uids spread, and how evenly, if each tick gives only a few. The clock is manual, and one thread
-//! does everything.
+//! Over how many shards uids spread, and how evenly, if each tick gives only a few. Single-threaded, with a manual
+//! clock.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::uid::Uid;
 
 const TAKES: usize = 100_000;
 
-/// Takes per second. If nearly all takes are the same number of ticks apart, tick and sequence advance in step. A
-/// number of shards that divides the sum of both steps, and is no power of two, then gets many uids in a row: 3 shards
-/// at exactly one take per second. So no rate here is exactly that.
+/// Takes per second. If nearly all takes are the same number of ticks apart, tick and sequence advance in step. If the
+/// number of shards divides the sum of both steps, and is no power of two, a shard then gets many uids in a row: of 3
+/// shards at exactly one take per second. So no rate is that.
 const RATES: [f64; 11] =
     [0.01, 0.107, 1.0 / 1.15, 1.13, 3.3, 10.7, 33.0, 107.0, 1_030.0, 3_300.0, 10_000.0];
 
@@ -44,7 +44,6 @@ fn uids_after(
     mut take: impl FnMut() -> Uid,
 ) -> Vec<u64> {
     let start = clock.now_millis();
-    // In seconds.
     let (mut now, mut looked) = (0.0, 0.0);
     let set = |seconds: f64| {
         clock.set(Timestamp::from_millis(start + (seconds * 1_000.0) as i64));

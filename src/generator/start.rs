@@ -1,4 +1,4 @@
-//! Where a generator starts, and the checks of every start.
+//! Where a generator starts, and the checks before.
 
 use std::mem;
 use std::thread;
@@ -18,7 +18,6 @@ use crate::worker::{
     source,
 };
 
-/// A generator that is about to start.
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) worker_id: u64,
@@ -157,9 +156,8 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     Ok(start)
 }
 
-/// Registers the worker id in this process. A store gives a lease to one holder at a time. So if another generator of
-/// this process has a leased worker id, its start has just failed, or it is about to learn that its lease is lost:
-/// retry for a moment.
+/// Registers the worker id in this process. Retries for a moment with a lease, which a store gives to one holder at a
+/// time: another generator with this worker id has just failed to start, or is about to learn that it lost the lease.
 fn register_with(
     is_leased: bool,
     namespace: &str,

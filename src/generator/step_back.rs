@@ -13,7 +13,6 @@ pub(super) const BOUND: Duration = Duration::from_secs(60);
 pub(super) struct StepBack {
     latest: Timestamp,
     is_told: bool,
-    /// Called repeatedly while the clock is far behind.
     hook: Option<Box<dyn Fn() + Send>>,
 }
 
@@ -64,7 +63,6 @@ impl StepBack {
         behind
     }
 
-    /// Calls the hook if the clock is far behind.
     pub(super) fn call_hook(&self) {
         if let (true, Some(hook)) = (self.is_told, &self.hook) {
             hook();

@@ -19,7 +19,6 @@ use crate::worker::IssueHorizon;
 pub(super) struct Bounds {
     pub(super) max_borrow: Option<Duration>,
     pub(super) max_lag: Option<Duration>,
-    /// How often stale uids are discarded.
     pub(super) refresh: Duration,
 }
 
@@ -78,7 +77,6 @@ pub(super) struct TickRuns<C> {
     last_borrowable: u64,
     /// The first number that is not stale, as of `now`.
     oldest: u64,
-    /// The clock's last reading.
     now: Timestamp,
     forecast: Forecast,
     step_back: StepBack,
@@ -89,7 +87,6 @@ pub(super) struct TickRuns<C> {
 }
 
 impl<C: Clock> TickRuns<C> {
-    /// Starts at `start`.
     pub(super) fn new(
         layout: Layout,
         worker_id: u64,
@@ -129,7 +126,6 @@ impl<C: Clock> TickRuns<C> {
         self.step_back.on_clock_back(hook);
     }
 
-    /// Continues with a later tick.
     fn go_to(&mut self, tick: u64) {
         self.next = Position { tick, sequence: 0 };
         self.progress.tick.store(tick, Ordering::Relaxed);
@@ -158,7 +154,6 @@ impl<C: Clock> TickRuns<C> {
         }
     }
 
-    /// Updates everything that depends on the time.
     fn update(&mut self, now: Timestamp) {
         self.now = now;
         let present = match self.layout.tick_at(self.now) {
@@ -209,7 +204,6 @@ impl<C: Clock> TickRuns<C> {
         None
     }
 
-    /// Returns the time until the next tick may be borrowed.
     fn too_far_ahead(&self) -> Option<Duration> {
         let limit = self.bounds.max_borrow?;
         let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);

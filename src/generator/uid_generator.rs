@@ -61,7 +61,7 @@ pub trait UidGenerator {
     ///
     /// # Errors
     ///
-    /// [`FillError`] holds the number of uids that were written before the error. Those are good.
+    /// [`FillError`] has the number of uids written before the error. Those are good.
     fn fill(&self, out: &mut [Uid]) -> Result<(), FillError>;
 
     /// Returns an endless iterator over [`next_uid`](Self::next_uid). After an error, it tries again.
@@ -110,10 +110,10 @@ pub trait UidGenerator {
 /// # Ok::<(), uidring::Error>(())
 /// ```
 pub trait AsyncUidGenerator: UidGenerator + Sync {
-    /// Async [`next_uid`](UidGenerator::next_uid): the future is pending while that would wait. If a uid is ready, so
-    /// is the future, at its first poll.
+    /// Async [`next_uid`](UidGenerator::next_uid): pending while that would wait. If a uid is ready, the first poll
+    /// returns it.
     ///
-    /// The poll that takes a uid returns it, so dropping the future loses none.
+    /// A poll that takes a uid returns it, so dropping the future loses none.
     ///
     /// # Errors
     ///

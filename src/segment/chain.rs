@@ -11,8 +11,8 @@ use super::ticket_view::{Drawn, Span, TicketView};
 use crate::error::{Chain, Error, TakeError, check_option, error_traits};
 use crate::sync::{EventCount, ForkGuarded, ForkToken, Forked};
 
-/// Consecutive ranges of ids that any number of takers use up. A take is one atomic addition. At the end of a range,
-/// takes continue with the next.
+/// Consecutive ranges of ids that any number of takers use up. A take is one atomic addition. At a range's end, takes
+/// continue with the next.
 ///
 /// A [`SegmentGenerator`](crate::SegmentGenerator) has one per tag. You can also use it alone, with ranges from
 /// elsewhere.
@@ -40,7 +40,6 @@ use crate::sync::{EventCount, ForkGuarded, ForkToken, Forked};
 pub struct SegmentChain {
     view: TicketView,
     queue: ForkGuarded<SegmentQueue>,
-    /// Where takers wait for the next segment.
     ready: EventCount,
 }
 
@@ -52,9 +51,7 @@ struct SegmentQueue {
     marked: bool,
     /// The last segments before it, oldest first.
     past: VecDeque<Span>,
-    /// The segments after it.
     waiting: VecDeque<Range<u64>>,
-    /// The end of the last range pushed.
     end: u64,
     /// Takers found nothing, and [`ChainEvent::Dried`] was reported.
     dry: bool,
@@ -131,14 +128,12 @@ pub(super) enum ChainEvent {
     Dried,
 }
 
-/// How much a chain has in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Supply {
     marked: bool,
     segments: usize,
 }
 
-/// The result of a take that the fast path could not finish.
 #[derive(Debug)]
 pub(super) struct Settled {
     /// `None` if nothing is left.

@@ -28,7 +28,8 @@ pub enum SegmentError {
     #[error("no segment could be loaded")]
     StoreDown(#[source] Arc<LoadError>),
     /// The store refuses to load until somebody fixes something, and nothing is left in memory. It is asked again at
-    /// growing intervals, and at each reading on demand. Once it loads, takes succeed again.
+    /// growing intervals, and at each [`refresh`](crate::SegmentGenerator::refresh). Once it loads, takes succeed
+    /// again.
     #[error("no segment can be loaded")]
     Refused(#[source] Arc<LoadError>),
     /// The tag's numbers are used up. The row is checked again when the tags are read.
@@ -37,8 +38,8 @@ pub enum SegmentError {
     /// The tag's row cannot be served. It is checked again when the tags are read.
     #[error("{0}")]
     InvalidRow(Arc<LoadError>),
-    /// This is the thread that loads segments, and it would wait for itself. The generator's own store called it, or
-    /// something else in that thread, such as a log subscriber.
+    /// The generator's own thread would wait for itself: its store made this call, or other code in that thread, such
+    /// as a log subscriber.
     #[error("the generator's own thread cannot wait for it; ask in another thread")]
     OwnThread,
     /// This process is a forked child of the one that built the generator, so its ids would repeat. This is permanent.

@@ -81,10 +81,10 @@ impl SegmentGenerator {
         self.takes(tag)?.next_id()
     }
 
-    /// Async [`next_id`](Self::next_id): the future is pending while that would wait. If an id is in memory, the future
-    /// is ready at its first poll.
+    /// Async [`next_id`](Self::next_id): pending while that would wait. If an id is in memory, the first poll returns
+    /// it.
     ///
-    /// The poll that takes an id returns it, so dropping the future loses none. See docs/async.md.
+    /// A poll that takes an id returns it, so dropping the future loses none. See docs/async.md.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl SegmentGenerator {
     ///
     /// # Errors
     ///
-    /// [`FillError`] holds the number of ids that were written before the error. Those are good.
+    /// [`FillError`] has the number of ids written before the error. Those are good.
     pub fn fill(&self, tag: &str, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
         match self.takes(tag) {
             Ok(takes) => takes.fill(out),
@@ -228,8 +228,8 @@ impl Drop for SegmentGenerator {
             return;
         }
         self.shared.close();
-        // If this thread is one that others wait for, do not wait: the generator's own thread would wait for itself,
-        // and another generator's might wait for a thread that waits for it.
+        // Do not wait in a thread that others wait for: the generator's own thread would wait for itself, and another
+        // generator's might wait for one that waits for it.
         if !NoBlockScope::is_here() && self.shared.wait_for_end(PATIENCE) {
             // It does not panic: panics of user code are caught.
             let _ = thread.join();
@@ -282,7 +282,7 @@ impl SegmentHandle {
     ///
     /// # Errors
     ///
-    /// [`FillError`] holds the number of ids that were written before the error. Those are good.
+    /// [`FillError`] has the number of ids written before the error. Those are good.
     pub fn fill(&self, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
         self.takes().fill(out)
     }

@@ -61,9 +61,7 @@ pub(super) fn start(
 struct Loader {
     store: Box<dyn SegmentStore>,
     shared: Arc<Shared>,
-    /// When to read the tags again.
     refresh_due: Deadline,
-    /// How many readings in a row have failed.
     unread: u32,
     queue: VecDeque<Arc<Tag>>,
     /// Tags whose load failed, and when to retry.
@@ -126,7 +124,6 @@ impl Loader {
         }
     }
 
-    /// Queues the tags that need a segment now.
     fn gather(&mut self) {
         self.shared.drain_load_queue(&mut self.queue);
         let queue = &mut self.queue;

@@ -43,7 +43,6 @@ impl Names {
         }
     }
 
-    /// Adds a tag, whose name must be new.
     pub(super) fn insert(&self, tag: Arc<Tag>) {
         let hash = hash(tag.name());
         let mut bits = hash >> ROOT_BITS;
@@ -59,8 +58,8 @@ impl Names {
     }
 }
 
-/// Multiplies in eight bytes at a time. Somebody who may create tags could choose names that collide, but would only
-/// slow down their own look-ups.
+/// Multiplies in eight bytes at a time. Whoever may create tags could choose colliding names, but would only slow
+/// themselves down.
 #[inline]
 fn hash(name: &str) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

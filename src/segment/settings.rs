@@ -35,7 +35,6 @@ impl Default for Settings {
     }
 }
 
-/// The pauses after failed loads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
     pub(super) first: Duration,

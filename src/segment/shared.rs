@@ -27,7 +27,6 @@ pub(super) struct Shared {
     load_queue: ForkGuarded<Vec<Arc<Tag>>>,
     has_queued: AtomicBool,
     readings: Readings,
-    /// Where the thread sleeps.
     demand: EventCount,
     closed: AtomicBool,
     /// The thread has ended, and the store is dropped.
@@ -106,12 +105,10 @@ impl Shared {
         }
     }
 
-    /// Returns every tag since the start; none in a forked child.
     pub(super) fn tags(&self) -> Vec<Arc<Tag>> {
         self.tags.lock().map_or_else(|_| Vec::new(), |tags| tags.clone())
     }
 
-    /// Adds, updates and removes tags to match the table.
     pub(super) fn sync_tags(&self, rows: &[SegmentTag]) {
         let names: HashSet<&str> = rows.iter().map(|row| &*row.tag).collect();
         for tag in self.tags() {
@@ -174,7 +171,6 @@ impl Shared {
         future::until(&self.readings.event, || self.result_of(&reading)).await?
     }
 
-    /// Has the thread read the tags.
     fn ask_for_reading(&self) -> Result<Reading<'_>, SegmentError> {
         if self.life.is_forked_child() {
             return Err(SegmentError::Forked);
@@ -229,7 +225,6 @@ impl Shared {
         self.readings.event.notify();
     }
 
-    /// Async [`wait_for_end`](Self::wait_for_end).
     pub(super) async fn wait_for_end_async(&self, timeout: Duration) {
         // The thread would wait for itself.
         if !NoBlockScope::is_here() {
@@ -260,7 +255,6 @@ impl Shared {
         (asked > self.readings.done.load(Ordering::Relaxed)).then_some(asked)
     }
 
-    /// Ends the readings up to this number with this outcome.
     pub(super) fn reading_done(&self, asked: u64, outcome: Outcome) {
         let Ok(mut outcomes) = self.readings.outcomes.lock() else { return };
         // Earlier outcomes are kept for callers that have not looked yet.

@@ -23,7 +23,6 @@ impl Default for StepRule {
 pub(super) struct Step {
     present: u64,
     table: u64,
-    /// When the current segment began.
     since: Option<Timestamp>,
 }
 
@@ -32,7 +31,6 @@ impl Step {
         Self { present: table, table, since: None }
     }
 
-    /// How many ids the next load asks for.
     pub(super) fn present(&self) -> u64 {
         self.present
     }

@@ -26,7 +26,6 @@ pub(super) struct Tag {
     health: AtomicU8,
     /// In the load queue, or with the loader.
     asked: AtomicBool,
-    /// How many segments to keep in memory.
     depth: AtomicU64,
     row: ForkGuarded<TagRow>,
     counters: TagCounters,
@@ -38,7 +37,6 @@ struct TagRow {
     step: Step,
     /// Why no segment can be loaded, if so.
     cause: Option<Arc<LoadError>>,
-    /// How many loads in a row have failed.
     failed: u32,
     /// The row was read with a `max_id` below what was reserved here. The reading may be from a replica, so only a
     /// load, which locks the row, is sure of that.
@@ -82,7 +80,6 @@ impl Health {
     ];
 }
 
-/// What the loader does next with a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It has what it needs.
@@ -119,8 +116,8 @@ impl Tag {
         &self.name
     }
 
-    /// Updates the step and the depth after events in the chain. If two threads end two segments at almost the same
-    /// time, they may come here in reverse. A segment then counts as slightly shorter or longer than it was.
+    /// Updates step and depth after events in the chain. Two threads that end two segments at almost the same time may
+    /// come here in reverse. A segment then counts as slightly shorter or longer than it was.
     fn apply_events(&self, settings: &Settings, events: &[ChainEvent]) -> Result<(), Forked> {
         if events.is_empty() {
             return Ok(());
@@ -251,7 +248,7 @@ impl Tag {
         Some(SegmentRequest { tag: self.name.clone(), step })
     }
 
-    /// Handles the result of a load. Does nothing in a forked child.
+    /// Does nothing in a forked child.
     pub(super) fn loaded(
         &self,
         settings: &Settings,

@@ -90,7 +90,6 @@ impl TicketView {
         }
     }
 
-    /// Claims up to `wanted` ids at once, all below the mark.
     pub(super) fn claim(&self, wanted: u64) -> Option<Range<u64>> {
         let (open, shift, _) = self.look()?;
         let cursor = self.cursor(open & 1);
@@ -160,7 +159,6 @@ impl TicketView {
         Some(span)
     }
 
-    /// Moves the mark to the end of the current segment.
     pub(super) fn widen(&self, span: &Span) {
         self.set_mark(span, span.stop - span.first);
     }
@@ -177,12 +175,10 @@ impl TicketView {
         self.view.open.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the next ticket of a span's lane.
     pub(super) fn next(&self, span: &Span) -> u64 {
         self.cursor(span.lane).load(Ordering::Relaxed)
     }
 
-    /// Draws an id of the current span, if one is left.
     pub(super) fn draw_of(&self, span: &Span) -> Option<u64> {
         let ticket = self.cursor(span.lane).fetch_add(1, Ordering::Relaxed);
         (ticket < span.stop).then(|| span.id(ticket))

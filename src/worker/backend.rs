@@ -48,8 +48,8 @@ impl LeaseTerms {
         check_millis("renew_every (ms)", renew_every, 1..=longest)
     }
 
-    /// Returns the default wait of a start for the clock: what a killed holder with the same terms has reserved, so
-    /// that the next start does not fail, but at least 30 s.
+    /// Returns how long a start waits for the clock by default: as long as a killed holder has reserved, so that the
+    /// next start does not fail, but at least 30 s.
     pub fn start_wait(&self, layout: &Layout) -> Duration {
         // A renewal reserves at most three intervals beyond what a generator may be ahead, rounded up to ticks. The
         // second is for clocks that differ.

@@ -47,7 +47,6 @@ fn a_lease_lasts_from_the_start_of_its_last_renewal_less_the_margin() {
     let mut renewals = begin(&time);
     time.advance(100 * MILLI);
     let request = renew(&mut renewals);
-    // The store needs this long to answer.
     time.advance(50 * MILLI);
     renewals.answered(request, Ok(()));
     time.advance(220 * MILLI - 1);

@@ -1,3 +1,5 @@
+//! How far a generator may issue.
+
 use std::sync::Arc;
 
 use super::lease_shared::LeaseShared;
@@ -26,12 +28,10 @@ impl IssueHorizon {
         }
     }
 
-    /// Returns whether the generator waits for the store.
     pub(crate) fn is_pending(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_pending())
     }
 
-    /// Returns whether nothing more may be issued.
     pub(crate) fn is_lost(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_lost())
     }

@@ -45,8 +45,8 @@ impl From<Lease> for Worker {
 /// A worker id held for a while, and the store that remembers how far its holder may have issued.
 ///
 /// The *horizon* is the last tick that the holder may issue. The store has it before the holder issues that tick. So
-/// the next holder starts above it, whatever its clock says, and whatever happened to the previous one. That alone
-/// makes reuse safe; the lease's times only make it quick.
+/// the next holder starts above it, whatever its clock says and whatever happened to the previous one. That alone makes
+/// reuse safe; the lease's times only make it quick.
 ///
 /// A generator renews its lease in the background, and releases it when closed or dropped. Once the lease is lost,
 /// takes fail with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost). A lease without a generator is given back

@@ -27,7 +27,7 @@ pub(crate) struct LeaseHandle(Arc<LeaseShared>);
 
 impl Lease {
     /// Renews the lease once while a start waits for the clock. The horizon must not be above what may have been issued
-    /// by now: if the start is killed while it waits, the next one must not have to wait longer.
+    /// by now: if the start is killed meanwhile, the next one must not wait longer.
     pub(crate) fn kept(mut self, horizon: u64) -> Result<Self, Error> {
         let (backend, failure) = renew(self.backend, self.worker_id, self.life, horizon)?;
         self.backend = backend;

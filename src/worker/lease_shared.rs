@@ -19,9 +19,7 @@ const NEVER: u64 = u64::MAX;
 /// here.
 #[derive(Debug)]
 pub(super) struct LeaseShared {
-    /// The deadline's clock.
     time: Arc<dyn Monotonic>,
-    /// The process that has the lease.
     life: ForkToken,
     /// The last tick that may be issued, as stored.
     horizon: AtomicU64,
@@ -31,7 +29,6 @@ pub(super) struct LeaseShared {
     mark: AtomicU64,
     /// When the lease is over unless renewed, in nanoseconds of the clock; or [`LOST`] or [`NEVER`].
     deadline: AtomicU64,
-    /// Successful and failed renewals.
     renewals: AtomicU64,
     failures: AtomicU64,
     /// Set once the lease is to be released: the last uid issued.
@@ -39,7 +36,6 @@ pub(super) struct LeaseShared {
     released: AtomicBool,
     /// Where the thread waits.
     demand: EventCount,
-    /// Where a call that ends the lease waits.
     end: EventCount,
 }
 
@@ -121,7 +117,6 @@ impl LeaseShared {
         self.renewals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a failed renewal that is retried.
     pub(super) fn fail(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
@@ -130,8 +125,8 @@ impl LeaseShared {
         self.deadline.store(LOST, Ordering::Relaxed);
     }
 
-    /// Returns whether nothing more may be issued; true in a forked child. A deadline that has passed counts as lost
-    /// from now on, so a renewal that succeeds too late changes nothing.
+    /// Returns whether nothing more may be issued; true in a forked child. Marks a lease whose deadline has passed as
+    /// lost, so that a late renewal changes nothing.
     pub(super) fn is_lost(&self) -> bool {
         let passed = |deadline| self.is_over(deadline).then_some(LOST);
         self.is_forked()
@@ -161,14 +156,13 @@ impl LeaseShared {
         }
     }
 
-    /// Returns the numbers of successful and failed renewals.
     pub(super) fn renewals(&self) -> (u64, u64) {
         let [renewals, failures] =
             [&self.renewals, &self.failures].map(|counter| counter.load(Ordering::Relaxed));
         (renewals, failures)
     }
 
-    /// Waits for at most `pause`, until the lease is to be released, or `is_demanded` returns true.
+    /// Waits for `pause`, until the lease is to be released, or until `is_demanded` returns true.
     pub(super) fn wait(&self, pause: Option<Duration>, is_demanded: impl Fn() -> bool) {
         self.demand.wait(pause, || self.is_stopped() || is_demanded());
     }

@@ -10,10 +10,9 @@ use crate::text::may_have_url;
 
 /// The number of this process among its replicas, such as a pod's ordinal in its StatefulSet: `3` for the pod `app-3`.
 ///
-/// Two processes may have the same ordinal at once. If you force-delete `app-3`, Kubernetes starts a new one although
-/// the old one may still run on an unreachable node. So an ordinal alone is no source of worker ids, but together with
-/// a file on the pod's volume it is. `SqliteStore::ordinal` of `uidring-sqlite` keeps in that file how far each holder
-/// may issue.
+/// Two processes may have the same ordinal at once: if you force-delete `app-3`, Kubernetes starts a new one although
+/// the old one may still run on an unreachable node. So an ordinal alone is no source of worker ids. With a file on the
+/// pod's volume it is: `SqliteStore::ordinal` of `uidring-sqlite` keeps in it how far each holder may issue.
 ///
 /// ```
 /// use uidring::Layout;

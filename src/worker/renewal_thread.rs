@@ -1,3 +1,5 @@
+//! The thread that renews a lease.
+
 use std::mem;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -8,7 +10,6 @@ use crate::clock::{Monotonic, SystemMonotonic};
 use crate::error::Error;
 use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log};
 
-/// Renews a lease in its own thread.
 pub(super) struct RenewalThread;
 
 impl Renewer for RenewalThread {

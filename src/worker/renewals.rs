@@ -129,12 +129,10 @@ impl RenewalMachine {
         }
     }
 
-    /// Waits until there is something to do.
     pub(super) fn wait(&self, pause: Option<Duration>) {
         self.shared.wait(pause, || self.is_demanded());
     }
 
-    /// Waits until the next attempt is due, or the limit is over.
     pub(super) fn wait_until_due(&self, limit: Option<Duration>) {
         let left = self.due.map(|due| due.since(self.shared.moment()));
         self.wait(left.into_iter().chain(limit).min());
@@ -144,7 +142,6 @@ impl RenewalMachine {
         !self.shared.was_lost() && self.failures == 0 && self.shared.wants_more()
     }
 
-    /// Returns what to ask the store for now.
     pub(super) fn request(&mut self) -> RenewRequest {
         let started = self.shared.moment();
         let horizon = self.planner.horizon(self.shared.reached(), started);
@@ -173,7 +170,6 @@ impl RenewalMachine {
         }
     }
 
-    /// Handles a success: the store has the horizon.
     pub(super) fn granted(&mut self, request: RenewRequest) {
         let RenewRequest { horizon, started } = request;
         let lasts = self.terms.lasts.map(|lasts| lasts.saturating_sub(self.terms.margin));
@@ -192,7 +188,6 @@ impl RenewalMachine {
         self.due = self.shared.moment().after(pause);
     }
 
-    /// Called when the store will not be asked again.
     pub(super) fn ended(&self) {
         self.shared.release();
     }
@@ -231,7 +226,6 @@ impl RenewalMachine {
     }
 }
 
-/// Logs a failed renewal that is retried.
 pub(super) fn log_failure(error: &Error) {
     log!(warn, "the lease of the worker id was not renewed: {}", Chain(error));
 }
@@ -286,8 +280,8 @@ impl HorizonPlanner {
         }
     }
 
-    /// Plans for two renewals at the present rate, which is at least the clock's, but no further than the generator may
-    /// be ahead. The reserve comes on top.
+    /// Plans for two renewals at the present rate, at least the clock's, but no further than the generator may be
+    /// ahead. The reserve comes on top.
     fn horizon(&mut self, reached: u64, now: Moment) -> Horizon {
         let walked = self.ticks(now.since(self.since).as_nanos());
         // A generator is never further ahead of its clock than allowed. If it seems to be, the clock was set.

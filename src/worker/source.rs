@@ -17,7 +17,7 @@ use crate::sync::{ForkToken, assert_no_lock_held};
 /// fail later: another generator of this process may have the worker id, `start_after` or the lease may not fit, or a
 /// thread or memory may be unavailable.
 ///
-/// A source may panic, which unwinds through the builder. It may fork; the child gets [`Error::Forked`].
+/// A source may panic, which unwinds through the builder. If it forks, the child gets [`Error::Forked`].
 ///
 /// ```
 /// use uidring::{CachedUidGenerator, Layout};
@@ -104,8 +104,7 @@ impl<S: WorkerSource + ?Sized> WorkerSource for Arc<S> {
 pub struct WorkerRequest {
     /// The layout of the uids.
     pub layout: Layout,
-    /// How far ahead of the clock the generator may issue with a leased worker id; up to that, it continues above what
-    /// earlier holders issued. Zero for a clock-driven generator.
+    /// How far ahead of the clock the generator may issue with a leased worker id. Zero for a clock-driven generator.
     pub max_ahead: Duration,
     /// How long the start may wait for the clock to pass what earlier holders issued. `None` is
     /// [`LeaseTerms::start_wait`].

@@ -85,8 +85,8 @@ impl CachedBuilder {
         self
     }
 
-    /// Sets how far uids may be ahead of the clock; `None` is without limit. If not set, there is no limit, as in
-    /// Baidu's UidGenerator, or 10 minutes with a lease.
+    /// Sets how far uids may be ahead of the clock; `None` is without limit. If not set, without limit, as in Baidu's
+    /// UidGenerator, or 10 minutes with a lease.
     ///
     /// Ticks that begin later are not padded. If the ring is empty then, the take policy decides, and takes fail in the
     /// end with [`TakeError::BorrowLimit`](crate::TakeError::BorrowLimit). As the clock goes on, so do uids. Setting
@@ -120,13 +120,13 @@ impl CachedBuilder {
     ///
     /// [`NewWorkerId`](OnClockBack::NewWorkerId) needs a [source](Self::worker_from) of disposable worker ids, such as
     /// a `WORKER_NODE` table. A thread, which may be limited to the padder's core, asks it for another id, while takes
-    /// continue with the old one. After a new worker id, the source is not asked for 20 s, and for twice as long each
-    /// time, up to an hour. After a failure it is asked again in 10 s.
+    /// continue with the old one. After that, the source is not asked again for 10 s. This pause doubles with each new
+    /// worker id, up to an hour.
     ///
-    /// Uids then continue at the clock's time, below those that were ahead of it: unique, but not in order. Until you
-    /// build the generator anew, a take goes through the rings of all its worker ids, and costs two to three times as
-    /// much. Changes are logged, and [`worker_id`](CachedUidGenerator::worker_id) returns the new id. A clock that
-    /// passes the layout's end, even briefly, still ends the generator.
+    /// Uids then continue at the clock's time, below earlier ones: unique, but not in order. Until you rebuild the
+    /// generator, a take walks the rings of all its worker ids, and costs two to three times as much. Changes are
+    /// logged, and [`worker_id`](CachedUidGenerator::worker_id) returns the new id. A clock that passes the layout's
+    /// end, even briefly, still ends the generator.
     #[must_use]
     pub fn on_clock_back(mut self, what: OnClockBack) -> Self {
         self.own.on_clock_back = what;
@@ -156,7 +156,7 @@ impl CachedBuilder {
         self
     }
 
-    /// Sets what the padder does when the ring is full. No uid is lost: the padder only makes runs that fit.
+    /// Sets what the padder does when the ring is full. No uid is lost.
     ///
     /// With [`PutPolicy::Discard`], the default, padding ends until takers have used the ring up to the padding factor.
     /// With [`PutPolicy::Wait`], the padder keeps the ring full run by run, which costs the takers a wake-up each time.

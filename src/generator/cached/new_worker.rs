@@ -81,7 +81,6 @@ impl NewWorker {
         })
     }
 
-    /// Called when the generator is built and takes from this ring.
     pub(super) fn begin_with(&self, ring: &Arc<WorkerRing>) -> Result<(), Forked> {
         self.state.lock()?.current = Some(Arc::clone(ring));
         Ok(())

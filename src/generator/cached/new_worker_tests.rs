@@ -180,7 +180,6 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Threads take in all forms while the clock goes back again and again.
 #[test]
 fn nothing_comes_twice_however_often_the_clock_goes_back() {
     let clock = ManualClock::new(start());

@@ -84,7 +84,6 @@ impl Plan {
     }
 }
 
-/// A ring, and all that goes with its worker id.
 #[derive(Debug)]
 pub(super) struct WorkerRing {
     pub(super) worker_id: u64,
@@ -162,7 +161,6 @@ impl WorkerRing {
         last
     }
 
-    /// Returns the last uid below this number.
     pub(super) fn last_below(&self, number: u64) -> Option<Uid> {
         let last = Uid::from_layout(number.checked_sub(1)?);
         match self.layout.decode(last) {

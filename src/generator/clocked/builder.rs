@@ -24,8 +24,8 @@ pub struct ClockedOptions<C = SystemClock> {
 }
 
 impl ClockedUidGenerator {
-    /// Returns a builder with the defaults of Baidu's `DefaultUidGenerator`, here without a lock: layout 28/22/13 in
-    /// seconds, and each second's sequence starts at 0. If the clock went back, takes fail with
+    /// Returns a builder with the defaults of Baidu's `DefaultUidGenerator`, but without its lock: layout 28/22/13 in
+    /// seconds, sequences from 0. After the clock went back, takes fail with
     /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until it has caught up.
     pub fn builder() -> ClockedBuilder {
         let own = ClockedOptions { clock_policy: ClockPolicy::Refuse, clock: SystemClock };
@@ -33,9 +33,8 @@ impl ClockedUidGenerator {
     }
 
     /// Returns a builder with the defaults of Twitter's Snowflake of 2010: 41 bits of milliseconds since
-    /// 2010-11-04T01:42:54.657Z, 5 bits of datacenter, 5 of worker, and 12 of sequence, which starts at 0 each
-    /// millisecond. If the clock went back, takes fail with
-    /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until it has caught up.
+    /// 2010-11-04T01:42:54.657Z, 5 bits of datacenter, 5 of worker, and 12 of sequence, from 0. After the clock went
+    /// back, takes fail with [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until it has caught up.
     ///
     /// ```
     /// use uidring::ClockedUidGenerator;

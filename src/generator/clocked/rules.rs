@@ -26,7 +26,7 @@ pub enum SequenceStart {
         modulo: u64,
     },
     /// As `Continue`, modulo 1,024 or a quarter of the tick, whichever is less. The generator's first tick starts at a
-    /// random number below that, so that generators that issue few uids each spread as well as one that issues many.
+    /// random number below that, so that many generators with few uids each spread as evenly as one with many.
     ///
     /// After a used-up tick, the next starts at 0, so nothing is lost at full load.
     Spread,

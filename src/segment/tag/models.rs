@@ -33,9 +33,9 @@ fn take(shared: &Shared, tag: &Arc<Tag>) -> Result<u64, SegmentError> {
     }
 }
 
-/// Acts as the loader until told to end. It loads segments of one id; after this many, the tag is gone from the table.
-/// It polls, because the ring's models cover sleeping, and more than one sleep at an event is too much for loom, which
-/// does not know that an exchange directly follows what it has read.
+/// Acts as the loader until told to end. Loads segments of one id; after this many, the tag is gone from the table. It
+/// polls: the ring's models cover sleeping, and more than one sleep at an event is too much for loom, which does not
+/// know that an exchange directly follows what it has read.
 fn load(shared: &Shared, segments: u64) {
     let (mut queue, mut start) = (Vec::new(), 1);
     while !shared.is_closed() {
