@@ -354,7 +354,7 @@ impl StoreFile {
             false => {
                 let or = match (self.creates, self.kind) {
                     (true, _) | (_, Kind::Segments) => "",
-                    (false, Kind::Workers) => ", by `?mode=rwc` after the path in its URL, or by `.create(true)` in Rust",
+                    (false, Kind::Workers) => ", or `?mode=rwc` after the path in its URL (in Rust, `.create(true)`)",
                 };
                 format!("there is no such file. If the path is right, create it: by {command}{or}")
             }

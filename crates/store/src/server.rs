@@ -11,6 +11,7 @@ mod error;
 mod examine;
 mod explain;
 mod leases;
+mod new_tables;
 mod nodes;
 mod problem;
 mod range;

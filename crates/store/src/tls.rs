@@ -83,7 +83,7 @@ fn of_certificate(why: &CertificateError) -> Option<&'static str> {
              give the server a certificate that is valid now"
         }
         CertificateError::UnknownIssuer => {
-            "the authority that signed the server's certificate is not one that is trusted: name it with `ca=PATH`"
+            "the certificate is not trusted; name the authority that signed the server's certificate, with `ca=PATH`"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "use the host name that is in the certificate"

@@ -132,11 +132,14 @@ fn a_variable_that_is_no_text_is_refused() {
 }
 
 #[test]
-fn a_missing_file_is_not_told_to_have_the_option_that_it_has() {
+fn a_missing_file_is_told_what_creates_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let url = format!("sqlite:{}?tag=orders", folder.path().join("ids.db").display());
+    let url = format!("sqlite:{}", folder.path().join("ids.db").display());
     let error = |url: &str| open(url).map(|_| ()).expect_err("no file").to_string();
-    assert!(error(&url).contains("segment create") && error(&url).contains("`?mode=rwc`"));
-    let text = error(&format!("{url}&mode=rwc"));
-    assert!(text.contains("segment create") && !text.contains("`?mode=rwc`"), "{text}");
+    assert!(error(&url).contains("worker init") && error(&url).contains("`?mode=rwc`"));
+    // A start creates no tag.
+    for options in ["?tag=orders", "?tag=orders&mode=rwc"] {
+        let text = error(&format!("{url}{options}"));
+        assert!(text.contains("segment create") && !text.contains("`?mode=rwc`"), "{text}");
+    }
 }

@@ -193,11 +193,11 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
     {
         let run = home.run(&format!("{words} -u sqlite:new/a.db"));
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
-        let command = match words.starts_with("segment") {
-            true => "`uidring segment create TAG --step S -u sqlite:new/a.db`",
-            false => "`uidring worker init -u sqlite:new/a.db`",
+        let advice = match words.starts_with("segment") {
+            true => "by `uidring segment create TAG --step S -u sqlite:new/a.db`",
+            false => "by `uidring worker init -u sqlite:new/a.db`, or `?mode=rwc`",
         };
-        for part in ["new/a.db", "no such file", command, "?mode=rwc"] {
+        for part in ["new/a.db", "no such file", advice] {
             assert!(run.stderr.contains(part), "{part}: {run:?}");
         }
         assert!(!exists("new"), "{words}");

@@ -33,7 +33,10 @@ fn a_column_that_holds_less_is_refused() {
     database.execute("ALTER TABLE leaf_alloc ALTER COLUMN max_id TYPE INT");
     database.execute("UPDATE leaf_alloc SET max_id = 2147483000");
     let mut segments = store(&database).segments();
-    assert!(refusal(&mut segments, "t").contains("not as `uidring segment create` makes it"));
+    assert!(
+        refusal(&mut segments, "t")
+            .contains("not as `uidring segment create TAG --step S` makes it")
+    );
     assert_eq!(max_id(&database), 2_147_483_000, "rolled back");
     database.execute("ALTER TABLE leaf_alloc ALTER COLUMN max_id TYPE BIGINT");
     assert_eq!(range(&mut segments, "t"), (2_147_483_000, 2_147_484_000));

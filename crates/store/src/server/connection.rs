@@ -7,10 +7,10 @@ use tokio::time::{sleep, timeout};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 
-use super::create::create;
 use super::engine::Engine;
 use super::error::with_note;
 use super::explain::explain;
+use super::new_tables::create;
 use super::problem::{Problem, State};
 use super::session::{Done, Session};
 use super::settings::Limits;

@@ -1,0 +1,43 @@
+//! How tables come to be.
+
+use super::problem::{Problem, State};
+use super::row::only;
+use super::session::{Done, Session};
+use super::tables::{Table, WORKER_NODE};
+use crate::sql::{NEWEST_LEASE, NEWEST_NODE};
+
+/// Creates tables that do not exist.
+pub async fn create<S: Session>(session: &mut S, tables: &[Table]) -> Done<S, ()> {
+    if tables.iter().any(|table| table.name == WORKER_NODE.name) {
+        check_leases(session).await?;
+    }
+    for table in tables {
+        session.create_table(table).await?;
+    }
+    Ok(())
+}
+
+/// Refuses a database whose leases show that `WORKER_NODE` has lost rows: a new table would hand out their worker ids
+/// again.
+async fn check_leases<S: Session>(session: &mut S) -> Done<S, ()> {
+    let newest = greatest(session, NEWEST_NODE).await?;
+    let leased = match greatest(session, NEWEST_LEASE).await {
+        // The account may not be one for leases.
+        Err(problem) if problem.is_answered() => None,
+        leased => leased?,
+    };
+    let Some(leased) = leased.filter(|id| newest < Some(*id)) else { return Ok(()) };
+    let newest = newest.map_or_else(|| "none".into(), |newest| newest.to_string());
+    Err(Problem::Refused(format!(
+        "the greatest worker id in UIDRING_LEASE is {leased}, and that in WORKER_NODE is {newest}: rows of WORKER_NODE were \
+         lost, and worker ids would repeat; restore the table with its counter above all worker ids that were ever handed \
+         out, or use a new database with a range of worker ids above them"
+    )))
+}
+
+async fn greatest<S: Session>(session: &mut S, sql: &str) -> Done<S, Option<u64>> {
+    match session.look(sql, &[]).await {
+        Err(problem) if problem.state() == Some(State::NoTable) => Ok(None),
+        rows => only(rows?)?.optional_unsigned(0),
+    }
+}
