@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use uidring_any::table::{GENERATORS, WORKERS};
+use uidring_testkit::docs;
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::postgres::Postgres;
@@ -109,7 +110,6 @@ fn every_example_runs_as_pasted() {
     });
 }
 
-/// The short help fits a screen.
 /// The page of URLs has every option of generators and of worker ids; those of engines are many.
 #[test]
 fn the_page_of_urls_has_the_options() {
@@ -119,6 +119,7 @@ fn the_page_of_urls_has_the_options() {
     }
 }
 
+/// The short help fits a screen.
 #[test]
 fn help_is_short() {
     let home = Home::new();
@@ -126,6 +127,33 @@ fn help_is_short() {
         let lines = |flag: &str| home.stdout(&format!("{command} {flag}")).lines().count();
         let found = (lines("-h"), lines("--help"));
         assert!(found.0 <= 40 && found.1 <= 110, "{command}: {found:?}");
+    }
+}
+
+#[test]
+fn the_page_of_commands_is_made_of_the_help() {
+    let home = Home::new();
+    let path = docs::folder().join("commands.md");
+    let page = fs::read_to_string(&path).expect("the page");
+    let (above, _) = page.split_once("\n## ").expect("a section");
+    let mut expected = above.to_owned();
+    let own = [String::new(), "help urls".into()];
+    let commands = commands(&home).into_iter().filter(|command| !command.is_empty());
+    for command in own.into_iter().chain(commands) {
+        let help = match command.starts_with("help") {
+            true => home.stdout(&command),
+            false => home.stdout(&format!("{command} --help")),
+        };
+        let lines: Vec<_> = help.trim().lines().map(str::trim_end).collect();
+        let heading = format!("uidring {command}");
+        let heading = heading.trim();
+        let lines = lines.join("\n");
+        expected.push_str(&format!("\n## {heading}\n\n```text\n{lines}\n```\n"));
+    }
+    if page != expected {
+        let made = std::env::temp_dir().join("uidring-commands.md");
+        fs::write(&made, expected).expect("writes");
+        panic!("copy {} to {} and look at the difference", made.display(), path.display());
     }
 }
 
