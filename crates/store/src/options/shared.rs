@@ -34,9 +34,10 @@ pub static TLS: Row = Row::new(
     "tls",
     Kind::Words(&["off", "verify", "unverified"]),
     "`verify`: TLS, with a certificate that names the host and is signed by a trusted authority. `off`: none. \
-     `unverified`, on MySQL alone: TLS with any certificate, which does not protect against a server in the middle",
+     `unverified`, which only MySQL accepts: TLS with any certificate, which does not protect against a server in the \
+     middle",
 )
-.default("off; an error where there is a password for another machine")
+.default("`verify` with `ca` or `cert`; otherwise off, and an error if there is a password for another machine")
 .aliases(&[
     Alias { name: "sslmode", read: by_mode },
     Alias { name: "ssl-mode", read: by_mode },
