@@ -93,8 +93,13 @@ pub(crate) async fn until<T>(
     look(event, look_again).await
 }
 
-/// Runs a blocking call in its own thread. A panic there is [`Error::CallPanicked`]. If the future is dropped early,
-/// the result is dropped in that thread or another one.
+/// Runs a blocking call in a thread of its own. If the future is dropped early, the call continues. Its result is
+/// dropped in a thread other than the caller's, if one can be started, because that may block.
+///
+/// # Errors
+///
+/// The call's own; [`Error::CallPanicked`] if it panics, [`Error::Thread`] if no thread can be started, and
+/// [`Error::Forked`] in a forked child.
 pub async fn in_own_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -161,7 +166,7 @@ struct Caller<T: Send + 'static>(Arc<Call<T>>);
 impl<T: Send + 'static> Drop for Caller<T> {
     fn drop(&mut self) {
         let Ok(mut outcome) = self.0.outcome.lock() else {
-            // In a forked child, the thread with the other half is missing.
+            // A forked child does not have the call's thread. Leak the call: a result in it is the parent's.
             return mem::forget(Arc::clone(&self.0));
         };
         outcome.is_unwanted = true;

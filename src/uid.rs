@@ -11,7 +11,7 @@ mod text;
 pub use self::text::{ParseUidError, UidText};
 use crate::chain::{Chain, error_traits};
 
-/// A unique id: a whole number from 0 to 2^63 − 1, and so positive as an `i64`.
+/// A unique id: a whole number from 0 to 2^63 − 1, so never negative as an `i64`.
 ///
 /// Uids sort as numbers, which is roughly by time. Text forms:
 ///

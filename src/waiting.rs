@@ -40,10 +40,10 @@ pub(crate) trait Waiting {
         left
     }
 
-    /// Passes a wake-up on, after a take for which the taker may have been woken.
+    /// Passes a wake-up on: called by a taker that may have been woken, after its take.
     fn wake_next(&self) {}
 
-    /// Returns whether takers wait for this thread's work, so that it would wait for itself.
+    /// Returns whether takers wait for the work of this very thread, which must therefore not wait itself.
     fn would_wait_for_itself(&self) -> bool {
         NoBlockScope::is_here()
     }
@@ -108,7 +108,8 @@ pub(crate) async fn follow_policy_async<W: Waiting + ?Sized, T>(
     let done = loop {
         let event = place.event();
         let next = |error| place.pause(&mut rejections, error);
-        // If there is another event now, wait there: its error goes inside the result.
+        // If the place has another event by now, stop waiting at this one: the error, inside `Ok`, begins a wait at the
+        // new one.
         let try_here = || match again() {
             Err(found) if !ptr::eq(event, place.event()) => Ok(Err(found)),
             done => done.map(Ok),
@@ -123,7 +124,7 @@ pub(crate) async fn follow_policy_async<W: Waiting + ?Sized, T>(
             Err(error) => break Err(error),
         }
     };
-    // It may have been woken without having slept.
+    // Even if it never slept, a notification may have been meant for it.
     if done.is_ok() {
         place.wake_next();
     }

@@ -191,6 +191,16 @@ fn a_local_taker_goes_on_where_it_was_in_whatever_way_it_is_asked() {
 }
 
 #[test]
+fn a_fill_leaves_the_threads_block_alone_if_it_adds_nothing() {
+    let handle = PerThreadGenerator::new(Arc::new(strict(&manual()).build().expect("builds")));
+    let first = block_on(handle.next_uid_async()).expect("taken");
+    // The last one is not the fill's.
+    at_once(handle.fill_async(&mut vec![Uid::MAX], 0)).expect("there is nothing to do");
+    let next = at_once(handle.next_uid_async()).expect("taken");
+    assert_eq!(first.get() + 1, next.get());
+}
+
+#[test]
 fn futures_can_be_sent_to_other_threads() {
     fn sent(_: impl Send) {}
     let cached = Arc::new(strict(&manual()).build().unwrap());

@@ -75,13 +75,13 @@ fn go(memory: &WipeOnForkMemory, in_use: &Weak<()>, mut left: Duration) {
     }
 }
 
-/// Publishes the time. Returns the rest of its millisecond.
+/// Publishes the time, and returns how much of its millisecond is left.
 fn look(memory: &WipeOnForkMemory) -> Duration {
     const MILLISECOND: u32 = 1_000_000;
     let now = SystemTime::now();
     let millis = Timestamp::from(now).as_millis();
     memory.hot().next.store(millis.cast_unsigned(), Ordering::Relaxed);
-    // Not exact before 1970, which is not worth the code.
+    // Inexact before 1970; not worth handling.
     let nanos = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
     Duration::from_nanos(u64::from(MILLISECOND - nanos % MILLISECOND))
 }

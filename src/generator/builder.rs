@@ -70,7 +70,7 @@ impl<O> GeneratorBuilder<O> {
     /// [`Error::WorkerIdInUse`](crate::Error::WorkerIdInUse). A later one starts above what earlier ones issued,
     /// whatever the clock says. A named namespace keeps the layout of the first generator built in it; another layout
     /// fails with [`Error::NamespaceLayout`](crate::Error::NamespaceLayout). Give generators whose uids are never
-    /// compared, such as those of two tables, a namespace each. See docs/worker-ids.md.
+    /// compared, such as those of two tables, a namespace each. See docs/in-process.md.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
         self.start.namespace = name.into();

@@ -78,7 +78,7 @@ pub struct ClockedUidGenerator<C = SystemClock> {
     registration: Registration,
     lease: Option<LeaseHandle>,
     take_policy: TakePolicy,
-    /// Where takers wait for the next tick.
+    /// Where takers sleep until the next tick. Only a close notifies it.
     closing: EventCount,
     counters: CachePadded<Counters>,
 }
@@ -95,7 +95,7 @@ const NAP: Duration = Duration::from_millis(10);
 /// The longest sleep while the clock is a little behind.
 const CLOCK_NAP: Duration = Duration::from_millis(1);
 
-/// Pauses for a tenth of a microsecond or a few after a lost race, so that the winner keeps the word's cache line for
+/// After a lost race, pauses for one or a few tenths of a microsecond, so that the winner keeps the word's cache line for
 /// some takes.
 fn give_way() {
     const PAUSES: u32 = 8;
@@ -176,8 +176,8 @@ impl<C: Clock> ClockedUidGenerator<C> {
                 return Err(self.out_of_time(now));
             };
             if lost_races > 0 {
-                // A clock that takes from this generator moves the word at each reading. What it has moved is not ahead
-                // of the clock.
+                // If the clock itself takes from this generator, each reading moves the word. Continue from the moved
+                // word, which is no sign of a clock that went back.
                 let moved = self.memory.hot().next();
                 if moved.wrapping_sub(self.worker_part) >> self.tick_shift <= present {
                     found = moved;
@@ -398,10 +398,11 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
 
     fn park(&self, timeout: Option<Duration>) {
         let Some(left) = self.until_next_tick() else { return };
-        // The system's sleep is too coarse for the rest of a millisecond.
         if self.issue_horizon.is_pending() {
+            // This waits for the lease's renewal, of which nothing notifies this event.
             self.nap(Duration::from_millis(1).min(timeout.unwrap_or(NAP)));
         } else if left <= Duration::from_millis(1) {
+            // The system's sleep is too coarse for the rest of a millisecond.
             thread::yield_now();
         } else {
             self.nap(left.min(NAP).min(timeout.unwrap_or(NAP)));

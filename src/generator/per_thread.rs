@@ -113,7 +113,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         let start = out.len();
         out.extend(own.take(count));
         let left = count - (out.len() - start);
-        let going_on = GoingOn { handle: self, out };
+        let going_on = GoingOn { handle: self, out, start };
         let filled = self.generator.fill_async(&mut *going_on.out, left).await;
         if filled == Err(TakeError::Forked) {
             going_on.out.truncate(start);
@@ -194,7 +194,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             .or_else(|error| waiting::follow_policy(&*self.generator, error, || self.try_slowly()))
     }
 
-    /// Continues with the block that this number's last thread left, or takes a new block.
+    /// Continues with the block left by the last thread that had this thread's number, or takes a new block.
     fn try_slowly(&self) -> Result<Uid, TakeError> {
         if threads::number_or_acquire().is_none() {
             return self.generator.try_next_uid();
@@ -204,8 +204,8 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             return Ok(uid);
         }
         let seen = own.map_or(0..0, Shard::left);
-        // Take before making a shard: in a forked child, another thread of the parent may have been about to make some.
-        // There this fails with `Forked`.
+        // Take first: in a forked child this fails with `Forked`. Making a shard there might wait forever for a thread
+        // that only the parent has.
         let block = self.generator.try_take_block()?;
         let block = continued(block, &seen);
         let Some(shard) = self.shards.find_or_make() else {
@@ -265,15 +265,18 @@ impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
     }
 }
 
-/// An async fill. However it ends, this thread goes on above what it has filled in.
+/// An async fill. However it ends, the thread that drops it continues above what was filled in.
 struct GoingOn<'a, G: GeneratorRef> {
     handle: &'a PerThreadGenerator<G>,
     out: &'a mut Vec<Uid>,
+    /// How many uids were in `out` before.
+    start: usize,
 }
 
 impl<G: GeneratorRef> Drop for GoingOn<'_, G> {
     fn drop(&mut self) {
-        self.handle.go_on_above(self.out.last());
+        let filled = self.out.get(self.start..).unwrap_or_default();
+        self.handle.go_on_above(filled.last());
     }
 }
 

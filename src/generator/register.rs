@@ -137,8 +137,8 @@ impl Process {
 
 /// Keeps a worker id for one generator of this process, until it is released or dropped.
 ///
-/// `mem::forget` keeps the worker id registered, because threads or handles may still use the generator. Boxed, to be
-/// one word next to those that takers read.
+/// A generator that is leaked by `mem::forget` stays registered: threads or handles may still use it. Boxed, to be one
+/// word next to those that takers read.
 pub(super) struct Registration(Option<Box<Held>>);
 
 struct Held {
@@ -169,7 +169,7 @@ pub(super) fn check(namespace: &str, layout: &Layout) -> Result<(), Error> {
     })
 }
 
-/// Registers a worker id for a generator that is about to be built. Comes before any user code, such as a clock, except
+/// Registers a worker id for a generator that is about to be built. Call it before any user code, such as a clock, except
 /// the id's source.
 pub(super) fn register(
     namespace: &str,
@@ -269,8 +269,8 @@ impl Registration {
         Ok(())
     }
 
-    /// Frees the worker id. The generator issues nothing more, and has issued nothing above `last`. Only the first call
-    /// counts.
+    /// Frees the worker id. Call it once the generator issues nothing more; `last` is the greatest uid that it may have
+    /// issued, `None` if it issued none. Frees nothing if called again, or in a forked child.
     pub(super) fn release(&self, last: Option<Uid>) {
         // In a child, the parent keeps it.
         let Some(held) = self.0.as_ref().filter(|held| !held.process.leased.is_forked()) else {
@@ -287,7 +287,7 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// For a generator that was not built.
+/// For a generator that was not built. One that was built has released it already.
 impl Drop for Registration {
     fn drop(&mut self) {
         self.release(None);

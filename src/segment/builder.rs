@@ -24,7 +24,7 @@ pub struct SegmentBuilder {
 /// A longer step serves better than more segments in memory.
 const MAX_DEPTH: u64 = 64;
 
-/// In milliseconds, as the next.
+/// An hour and a day, in milliseconds.
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 

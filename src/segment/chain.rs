@@ -53,7 +53,8 @@ struct SegmentQueue {
     past: VecDeque<Span>,
     waiting: VecDeque<Range<u64>>,
     end: u64,
-    /// Takers found nothing, and [`ChainEvent::Dried`] was reported.
+    /// [`ChainEvent::Dried`] is not to be reported before the next segment: it was already, or the chain is new or was
+    /// discarded.
     dry: bool,
     closed: bool,
     prefetch: u32,
@@ -338,7 +339,8 @@ impl SegmentChain {
         self.view.is_forked()
     }
 
-    /// Finds an id for a take that the fast path could not finish, and updates the view.
+    /// Finishes a take that the fast path could not: finds an id if any is left, and makes the next segment current if
+    /// it is time. The caller handles the events, with no lock held.
     #[cold]
     pub(super) fn settle(&self, missed: Option<Drawn>) -> Result<Settled, Forked> {
         let mut events = Vec::new();
@@ -356,7 +358,8 @@ impl SegmentChain {
 }
 
 impl SegmentQueue {
-    /// Follows the cursor past the mark, and past the end to the next segment.
+    /// Catches up with the cursor. Past the mark, it opens the rest of the segment to takers; past the end, it makes the
+    /// next segment current.
     fn advance(&mut self, view: &TicketView, events: &mut Vec<ChainEvent>) {
         if let Some(span) = self.current {
             let next = view.next(&span);
@@ -412,8 +415,8 @@ impl SegmentQueue {
         self.past.push_back(span);
     }
 
-    /// Returns the id of a ticket drawn with the view of an earlier segment of its lane. Its taker was stopped between
-    /// look and draw. The ticket may belong to a later segment, and then to nobody else.
+    /// Returns the id of a ticket whose taker was stopped between look and draw, and so drew with the view of an earlier
+    /// segment of the lane. If the ticket is in a later segment, that segment's id is this taker's alone.
     fn find(&mut self, drawn: &Drawn) -> Option<u64> {
         let spans = self.past.iter().chain(&self.current).rev();
         match spans.filter(|s| s.lane == drawn.lane).find(|s| s.first <= drawn.ticket) {
@@ -432,7 +435,7 @@ impl SegmentQueue {
             count += view.drain(&span);
             self.retire(view, span);
         }
-        // This is not a dry chain: no taker ran out.
+        // No taker ran out, so `Dried` is not to be reported.
         self.dry = true;
         self.discarded += count;
         count

@@ -142,7 +142,7 @@ impl Shared {
         }
     }
 
-    /// Queues the tag for the thread, unless it is queued.
+    /// Queues the tag and wakes the thread, unless the tag is queued or the thread still has it.
     pub(super) fn ask(&self, tag: &Arc<Tag>) {
         if tag.set_asked() {
             let Ok(mut load_queue) = self.load_queue.lock() else { return };

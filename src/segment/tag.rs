@@ -226,7 +226,7 @@ impl Tag {
 }
 
 impl Tag {
-    /// Marks the tag as queued. Returns whether it was not.
+    /// Marks the tag as queued, and returns true if it was not before.
     pub(super) fn set_asked(&self) -> bool {
         // AcqRel: pairs with the swap in `rest_or_again`. Either the loader sees what this taker changed in the chain,
         // or this taker finds the loader done, and asks again.

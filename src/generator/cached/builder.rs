@@ -134,7 +134,7 @@ impl CachedBuilder {
     }
 
     /// Sets the core that the padder is pinned to; chosen by the worker id if not set. See docs/benchmarks.md for when
-    /// pinning helps and when it harms.
+    /// pinning helps and when it hurts.
     #[must_use]
     pub fn padder_core(mut self, core: PadderCore) -> Self {
         self.own.padder_options.core = core;

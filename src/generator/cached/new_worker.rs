@@ -109,7 +109,7 @@ impl NewWorker {
         let this = Arc::clone(self);
         let thread = thread::Builder::new().name("uidring-worker".into());
         if let Err(error) = thread.spawn(move || this.go_on_with_next()) {
-            self.finish(Err(Error::thread("thread of an asynchronous call", error)));
+            self.finish(Err(Error::thread("thread that asks for a worker id", error)));
         }
     }
 
@@ -162,8 +162,8 @@ impl NewWorker {
         };
         let left = mem::replace(current, Arc::clone(&next));
         state.moves = state.moves.saturating_add(1);
-        // In this order, and under the lock, which a close takes: takers that find the ring ended must find the next
-        // one, and so must a close.
+        // Link the new ring before ending the old one: a taker that finds the old one ended must find the next. Link it
+        // under the lock, so that a close finds it, too.
         left.go_on_with(next);
         drop(state);
         left.end();
