@@ -382,7 +382,6 @@ impl StoreFile {
         Err(self.error("used", Problem::Unusable(problem)))
     }
 
-    /// Creates the file if it is missing.
     fn create(&self, path: &Path) -> Result<(), Error> {
         if self.exists(path)? {
             return Ok(());
