@@ -1,11 +1,11 @@
-//! What MySQL and MariaDB write differently from other databases, and the tables.
+//! The dialect of MySQL and MariaDB, and the tables.
 
 use uidring_store::sql::Dialect;
 
 pub const DIALECT: Dialect = Dialect {
     now: "UTC_TIMESTAMP(3)",
     now_plus: "UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND",
-    // In UTC: a local time comes twice when summer ends.
+    // In UTC: a local time repeats when summer time ends.
     millis: |time| format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {time}) DIV 1000"),
     today: "UTC_DATE()",
     created_seconds: "CAST(FLOOR(UNIX_TIMESTAMP(CREATED)) AS SIGNED)",
@@ -18,7 +18,7 @@ pub const DIALECT: Dialect = Dialect {
     unlocked: |condition| condition.into(),
     by_key: " FORCE INDEX (PRIMARY)",
     or_nothing: |_| String::new(),
-    // A subquery would have it scan, and lock, the whole table.
+    // A subquery would scan and lock the whole table.
     prune: |is_old| format!("DELETE FROM WORKER_NODE WHERE {is_old} ORDER BY ID LIMIT ?"),
     one_row: "leaf_alloc needs the engine InnoDB, and biz_tag for its primary key",
     in_engine: ", in a table with the engine InnoDB",
@@ -26,8 +26,8 @@ pub const DIALECT: Dialect = Dialect {
     set_counter: "ALTER TABLE WORKER_NODE AUTO_INCREMENT",
 };
 
-/// The columns of Baidu's UidGenerator. Both times have a default, which its own script lacks: a
-/// strict server refuses the second one otherwise.
+/// The columns of Baidu's UidGenerator. Its script lacks the defaults of both times; a strict server refuses the second
+/// column without one.
 const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     ID BIGINT NOT NULL AUTO_INCREMENT COMMENT 'worker id, used by one start',
     HOST_NAME VARCHAR(64) NOT NULL COMMENT 'host name or address',
@@ -39,7 +39,7 @@ const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     PRIMARY KEY (ID)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: worker ids'";
 
-/// Texts compare byte by byte, because the case of letters in a layout's text matters.
+/// Texts compare byte by byte, because case matters in a layout's text.
 const UIDRING_LEASE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
     WORKER_ID BIGINT NOT NULL COMMENT 'worker id, of one holder at a time',
     OWNER VARCHAR(255) NOT NULL COMMENT 'who holds it, or was the last to',
@@ -61,8 +61,7 @@ const UIDRING_RANGE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_RANGE (
     PRIMARY KEY (ONE)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: range of worker ids'";
 
-/// The columns of Leaf. Tags that differ by case alone are two, which is up to the server's default
-/// where Leaf's own script made the table.
+/// The columns of Leaf. Tags are case-sensitive. With Leaf's own script, that depends on the server's default.
 const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
     biz_tag VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
     max_id BIGINT NOT NULL DEFAULT 1 COMMENT 'the first id that is not reserved',
@@ -72,7 +71,7 @@ const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
     PRIMARY KEY (biz_tag)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: segments'";
 
-/// Returns the statement that creates a table unless it exists.
+/// Returns the statement that creates a missing table.
 pub fn create(table: &str) -> &'static str {
     match table {
         "WORKER_NODE" => WORKER_NODE,

@@ -1,4 +1,4 @@
-//! What the errors of the driver mean, by the server's codes, and what to do about them.
+//! Explains errors of the driver by the server's codes, and says what to do about them.
 
 use std::io::{self, ErrorKind};
 
@@ -10,7 +10,7 @@ use uidring_store::{tls_error, tls_failed};
 #[derive(Debug)]
 pub struct Failure(pub Error);
 
-/// What the driver says of an attempt.
+/// Returns the problem for an error of the driver.
 pub fn failed(error: Error) -> Problem<Failure> {
     Problem::Driver(Failure(error))
 }
@@ -20,7 +20,7 @@ impl uidring_store::server::Failure for Failure {
         match &self.0 {
             Error::Server(error) => of_server(error).0,
             Error::Io(IoError::Io(error)) => match error.kind() {
-                // A handshake that failed: TLS, or no MySQL server.
+                // The handshake failed: over TLS, or with something other than a MySQL server.
                 ErrorKind::InvalidData | ErrorKind::PermissionDenied => State::Lasting,
                 _ if is_gibberish(error) => State::Lasting,
                 _ => State::MayPass,
@@ -34,8 +34,7 @@ impl uidring_store::server::Failure for Failure {
         matches!(self.0, Error::Server(_))
     }
 
-    /// The driver's texts name neither user nor password, but for those about URLs, which have been read long
-    /// before.
+    /// The driver's texts contain no credentials, except those about URLs, which are dropped.
     fn into_cause(self) -> Option<Cause> {
         match self.0 {
             Error::Server(error) => Some(error.into()),
@@ -48,7 +47,7 @@ impl uidring_store::server::Failure for Failure {
     }
 }
 
-/// Returns what an answer of the server means, and what to do, with places to be filled by the table.
+/// Returns what an answer of the server means, and what to do. The table fills the placeholders.
 fn of_server(error: &ServerError) -> (State, &'static str) {
     let is_of_connections = error.message.contains("max_user_connections");
     match error.code {
@@ -61,18 +60,18 @@ fn of_server(error: &ServerError) -> (State, &'static str) {
         167 | 1467 => (State::Lasting, BEHIND),
         1062 => (State::Duplicate, BEHIND),
         1064 => (State::Syntax, "the server does not know such a statement"),
-        // After a wait, or without one. Galera also says 1205 where a read waits for other nodes.
+        // After a wait, or with NOWAIT. Galera reports 1205 also if a read waits for other nodes.
         1205 | 3572 => (
             State::Locked,
             "another transaction has the row or table locked, or a node of a cluster is cut off",
         ),
-        // Such a server may be one that hands over to another.
+        // The server may be handing over to another.
         1290 | 1836 => (State::MayChange, "the server is read-only now; name the primary"),
         1792 => (
             State::MayChange,
             "transactions are read-only there; name the primary, or unset the variable",
         ),
-        // Galera also says this where another node's commit came first.
+        // Galera reports this also if another node's commit came first.
         1213 | 3101 => {
             (State::MayPass, "another transaction came first, perhaps on another node; try again")
         }
@@ -90,15 +89,15 @@ fn of_server(error: &ServerError) -> (State, &'static str) {
             State::MayPass,
             "the server is in offline mode, as a member is that a group has expelled; name another",
         ),
-        // The name of a limit is the same in all languages. Those of an hour outlast any start.
+        // The limit's name is the same in all languages. The other limits are per hour, longer than any start.
         1226 if is_of_connections => {
             (State::MayPass, "all connections that this account may have are in use; allow it more")
         }
         1226 => {
             (State::Lasting, "the account has used up its limit of this hour; raise it, or wait")
         }
-        // Too many connections; shutting down; a connection that the server gave up; a row that changed since
-        // it was read; a query or connection that somebody killed, or another node's commit.
+        // Too many connections, a shutdown, a connection given up by the server, a row changed since it was read, a
+        // killed query or connection, or another node's commit.
         1040 | 1203 | 1053 | 1158..=1161 | 4031 | 1020 | 1317 | 1927 | 3169 => {
             (State::MayPass, REFUSED)
         }
@@ -145,13 +144,12 @@ const REFUSED: &str = "the server refused";
 const BEHIND: &str = "the table's AUTO_INCREMENT is behind its rows, or at its end; set it above the \
                       greatest ID with ALTER TABLE";
 
-/// Whether the other side speaks another protocol. The driver hides its type for that.
+/// Whether the peer speaks another protocol. The driver does not export that error's type.
 fn is_gibberish(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.to_string() == "Packets out of sync")
 }
 
-/// Returns what to do, and what went wrong unless the error says it; `login` is what to do about a login that
-/// failed.
+/// Returns what to do, and what went wrong unless the error says so. `login` is the advice about a failed login.
 pub fn advice(login: &'static str, table: &Table, failure: &Failure) -> String {
     match &failure.0 {
         Error::Server(error) if error.code == 1045 => login.into(),
@@ -245,7 +243,7 @@ mod tests {
         }
     }
 
-    /// A start says so at once; a renewal and a load come again by themselves.
+    /// A start reports it at once. Renewals and loads are repeated anyway.
     #[test]
     fn a_read_only_server_is_not_final() {
         for code in [1290, 1792, 1836] {

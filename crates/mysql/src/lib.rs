@@ -1,4 +1,4 @@
-//! Worker ids, leases and segments from tables of a MySQL or MariaDB server, which all hosts share.
+//! Worker ids, leases and segments from tables of a MySQL or MariaDB server, shared by all hosts.
 
 mod dialect;
 mod failure;
@@ -14,11 +14,10 @@ pub use uidring_store::{
 
 pub use self::store::{MySql, MySqlStore};
 
-/// How MySQL's stores are named and opened.
+/// How MySQL stores are named and opened.
 pub static KIND: StoreKind = MySqlStore::KIND;
 
-/// The table `WORKER_NODE`: a [`WorkerTable`] of which each start gets a worker id of its
-/// own.
+/// The table `WORKER_NODE`: a [`WorkerTable`] that gives each start its own worker id.
 ///
 /// A table made by the script of Baidu's UidGenerator works unchanged: ids continue where it left off.
 ///
@@ -32,8 +31,7 @@ pub static KIND: StoreKind = MySqlStore::KIND;
 /// ```
 pub type MySqlWorkerNodes = ServerWorkerNodes<MySql>;
 
-/// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and
-/// given back.
+/// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and released.
 ///
 /// ```no_run
 /// use uidring::CachedUidGenerator;
@@ -45,11 +43,10 @@ pub type MySqlWorkerNodes = ServerWorkerNodes<MySql>;
 /// ```
 pub type MySqlLeases = ServerLeases<MySql>;
 
-/// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the
-/// [`SegmentTable`] of its tags.
+/// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the [`SegmentTable`] of its tags.
 ///
-/// A table made by the script of Meituan's Leaf works unchanged, and may be shared with instances of
-/// Leaf. Each load is one transaction, which locks the rows of its tags for its five round trips.
+/// A table made by the script of Meituan's Leaf works unchanged, and can be shared with Leaf. Each load is one
+/// transaction, which locks the rows of its tags for five round trips.
 ///
 /// ```no_run
 /// use uidring::SegmentGenerator;
@@ -62,6 +59,6 @@ pub type MySqlLeases = ServerLeases<MySql>;
 /// ```
 pub type MySqlSegments = ServerSegments<MySql>;
 
-/// Why a MySQL or MariaDB server could not be used; the source of `Server` is one of the driver's errors,
-/// such as [`mysql_async::ServerError`], or the system's.
+/// Why a MySQL or MariaDB server could not be used. The source of `Server` is an error of the driver, such as
+/// [`mysql_async::ServerError`], or of the system.
 pub type MySqlError = ServerError;

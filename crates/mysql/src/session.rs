@@ -1,5 +1,4 @@
-//! A connection whose server was looked at: whether it keeps what it commits, which server it is, and whether
-//! its tables are of our version.
+//! A connection, checked for its server's identity and durability, and for the version of its tables.
 
 use std::sync::Arc;
 
@@ -14,27 +13,24 @@ use uidring_store::sql::Dialect;
 use crate::dialect::{DIALECT, create};
 use crate::failure::{Failure, failed};
 
-/// A connection, with what is known of its server.
+/// A connection, and what is known of its server.
 pub struct Session {
     conn: Conn,
-    /// The variable that tells this server from others.
+    /// The variable that identifies the server.
     identity: Option<&'static str>,
-    /// Whether it is a node of a Galera cluster.
     is_galera: bool,
-    /// The last transaction that the session had written when the present one began, where commits are
-    /// looked at.
+    /// On Galera, the session's last written transaction when the present one began.
     written: Option<String>,
 }
 
-/// The number of the session's last transaction that the cluster has.
+/// Returns the session's last transaction that the cluster has.
 const LAST_WRITTEN: &str = "SELECT WSREP_LAST_WRITTEN_GTID()";
 
 impl Session {
     /// Checks the server of a connection.
     ///
-    /// What is read here may come from a replica, if a proxy splits reads from writes: its settings
-    /// are as good a hint as the primary's. The server's identity is read where it counts: in the
-    /// statement that writes.
+    /// A proxy that splits reads from writes may answer from a replica. Its settings are as good a hint as the
+    /// primary's. The server's identity is read by the statement that writes.
     pub async fn inspect(mut conn: Conn, server: Inspected<'_>, table: &Table) -> Done<Self, Self> {
         let variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
              'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid', 'wsrep_on',
@@ -49,7 +45,7 @@ impl Session {
             found.map(|(_, value)| &**value)
         };
         let binlog = (value("log_bin") == Some("ON")).then_some(("sync_binlog", &["1"][..]));
-        // MariaDB's 3 syncs as 1 does.
+        // MariaDB's 3 syncs like 1.
         let log = Some(("innodb_flush_log_at_trx_commit", &["1", "3"][..]));
         for (risk, setting, when) in [(0, binlog, " with the binary log on"), (1, log, "")] {
             let Some((name, good)) = setting else { continue };
@@ -73,17 +69,16 @@ impl Session {
         Ok(Self { conn, identity, is_galera, written: None })
     }
 
-    /// Whether an idle connection still answers.
     pub async fn answers(&mut self) -> bool {
         self.conn.ping().await.is_ok()
     }
 
-    /// Closes it cleanly, which may fail.
+    /// Closes it cleanly if possible.
     pub async fn close(self) {
         let _ = self.conn.disconnect().await;
     }
 
-    /// Remembers the last transaction before the one that is about to begin.
+    /// Remembers the last transaction before the next one begins.
     async fn note_written(&mut self) -> Done<Self, ()> {
         if self.is_galera {
             self.written = self.last_written().await?;
@@ -91,11 +86,11 @@ impl Session {
         Ok(())
     }
 
-    /// Makes sure of a commit that has changed something.
+    /// Makes sure that a commit has changed something.
     ///
-    /// A node of a Galera cluster rolls a transaction back if another node's comes first. If that happens
-    /// between two statements, it may not say so, and the COMMIT then succeeds with nothing to commit.
-    /// What the session has written tells.
+    /// A Galera node rolls a transaction back if another node's comes first. If that happens between two statements,
+    /// the node may not report it, and the COMMIT succeeds with nothing to commit. Then the session has written nothing
+    /// new.
     async fn assure_written(&mut self) -> Done<Self, ()> {
         if self.is_galera && self.last_written().await? == self.written {
             return Err(undone());
@@ -110,13 +105,13 @@ impl Session {
     }
 }
 
-/// Reads are in transactions, which a proxy that splits reads from writes leaves on the primary.
+/// Reads are in transactions, which a proxy that splits reads from writes sends to the primary.
 impl uidring_store::server::Session for Session {
     type Failure = Failure;
 
     const DIALECT: Dialect = DIALECT;
 
-    /// Who has read the table holds its metadata lock until the transaction ends, and its comment stays.
+    /// A reader holds the table's metadata lock until its transaction ends, so the comment stays.
     const HAS_RANGE: &'static str = "(SELECT COUNT(*) FROM information_schema.TABLES
          WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'WORKER_NODE'
          AND TABLE_COMMENT LIKE '%UIDRING_RANGE%')";
@@ -152,8 +147,8 @@ impl uidring_store::server::Session for Session {
         Ok(self.conn.affected_rows())
     }
 
-    /// The statement commits by itself. What came of it is in its own answer: a proxy would answer a SELECT
-    /// from a replica.
+    /// The statement commits by itself. Its own answer holds the result, because a proxy would answer a SELECT from a
+    /// replica.
     async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Changed> {
         self.note_written().await?;
         let rows = self.execute(sql, values).await?;
@@ -164,7 +159,7 @@ impl uidring_store::server::Session for Session {
         Ok(Changed { rows, server })
     }
 
-    /// The driver says `None` for 0, which is what a server says that generated no key.
+    /// The driver returns `None` for 0, the server's answer if no key was generated.
     async fn insert_node(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Option<u64>> {
         self.execute(sql, values).await?;
         Ok(self.conn.last_insert_id())
@@ -174,8 +169,8 @@ impl uidring_store::server::Session for Session {
         run(&mut self.conn, create(table.name)).await
     }
 
-    /// The counter goes on from the rows: before version 8 a server forgets that of an empty table when it restarts. A
-    /// change of the table that waits for long would keep later starts waiting.
+    /// The counter continues from the seed row. Without a row, servers before version 8 forget the counter when they
+    /// restart. The ALTER TABLE waits only briefly, because later starts wait for it.
     async fn mark_range(&mut self, range: WorkerRange) -> Done<Self, ()> {
         if range.first() > 1 {
             let seed = format!("{} ON DUPLICATE KEY UPDATE ID = ID", DIALECT.insert_seed());
@@ -186,7 +181,7 @@ impl uidring_store::server::Session for Session {
         run(&mut self.conn, &format!("ALTER TABLE WORKER_NODE COMMENT = '{RANGE_COMMENT}'")).await
     }
 
-    /// By the account's own privileges; those of its roles are not listed.
+    /// Checks the account's own privileges. Those of its roles are not listed.
     async fn may_create(&mut self) -> Done<Self, Option<bool>> {
         let own = "GRANTEE = CONCAT('\\'', REPLACE(CURRENT_USER(), '@', '\\'@\\''), '\\'')
                    AND PRIVILEGE_TYPE = 'CREATE'";
@@ -209,13 +204,13 @@ impl uidring_store::server::Session for Session {
         self.identity.is_some()
     }
 
-    /// It changes nothing, so a replica that executes the statement again does the same.
+    /// The term is 0, so a replica that executes the statement gets the same row.
     fn server_mark(&self) -> String {
         format!(" + 0 * LAST_INSERT_ID({})", self.identity())
     }
 
     fn not_read_back(&self, why: String) -> Problem<Failure> {
-        // Then it is more likely that the transaction was undone meanwhile.
+        // On Galera it is more likely that the transaction was undone meanwhile.
         if self.is_galera { undone() } else { Problem::Refused(why) }
     }
 }
@@ -232,7 +227,7 @@ async fn run(conn: &mut Conn, sql: &str) -> Done<Session, ()> {
     conn.query_drop(sql).await.map_err(failed)
 }
 
-/// Returns the rows of a query. One without parameters is not prepared, and its integers come as texts.
+/// Returns the rows of a query. Without parameters it is not prepared, and integers arrive as text.
 async fn rows(conn: &mut Conn, sql: &str, values: &[Value<'_>]) -> Done<Session, Vec<Row>> {
     let rows: Vec<mysql_async::Row> = if values.is_empty() {
         conn.query(sql).await.map_err(failed)?
@@ -268,19 +263,19 @@ fn cell(value: Option<Parameter>) -> Cell {
     }
 }
 
-/// Waits until a node has applied what the others have confirmed by now: a holder that comes from one of
-/// them would find its own lease in an older state.
+/// Waits until the node has applied what the others have confirmed. Otherwise a holder that switches nodes would find
+/// its lease in an older state.
 async fn catch_up(conn: &mut Conn) -> Done<Session, ()> {
     run(conn, "SET SESSION wsrep_sync_wait = 1").await?;
     match run(conn, "SELECT 1").await {
-        // A node without a majority reports a lock. What comes next says what is wrong.
+        // A node without a majority reports a lock. The next statement says what is wrong.
         Err(problem) if problem.is_locked() => {}
         done => done?,
     }
     run(conn, "SET SESSION wsrep_sync_wait = DEFAULT").await
 }
 
-/// What a cluster may lose although each of its nodes syncs.
+/// Reports what a cluster may lose although each node syncs.
 fn check_galera(server: Inspected<'_>, options: &str) -> Done<Session, ()> {
     server.report_lasting(3, || {
         "it is a node of a Galera cluster, which confirms a commit when the other nodes have received \
@@ -322,7 +317,7 @@ async fn check_tables(conn: &mut Conn, server: Inspected<'_>, table: &Table) -> 
         let text = |index| row.optional_text(index).map(Option::unwrap_or_default);
         let (name, engine, comment) = (text(0)?, text(1)?, text(2)?);
         check_version(name, comment).map_err(Problem::Refused)?;
-        // A view has none.
+        // A view has no engine.
         if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&engine) {
             server.report(2, || {
                 format!(

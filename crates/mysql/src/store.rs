@@ -1,4 +1,4 @@
-//! Where a MySQL server is and how to get in.
+//! The address of a MySQL server, and the login.
 
 mod options;
 
@@ -23,35 +23,34 @@ use crate::session::Session;
 /// mysql://USER:PASSWORD@HOST:PORT/DATABASE
 /// ```
 ///
-/// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database are
-/// percent-encoded. Options may follow after a `?`, as `NAME=VALUE` separated by `&`; docs/options.md lists them.
-/// A URL with a password and another machine's host has to say `tls=verify`, or `tls=off`, which logs a warning at
-/// each connection: anyone on the path gets the password.
+/// The default port is 3306. Percent-encode characters like `@ : / ? # %` in user, password and database. Options
+/// follow after a `?`, as `NAME=VALUE` separated by `&`; docs/options.md lists them. A URL with a password and another
+/// machine's host must say `tls=verify` or `tls=off`. The latter logs a warning at each connection: anyone on the path
+/// gets the password.
 pub type MySqlStore = ServerStore<MySql>;
 
-/// The engine of a [`MySqlStore`]: MySQL, MariaDB, and what speaks their protocol.
+/// The engine of a [`MySqlStore`]: MySQL, MariaDB, and other servers with their protocol.
 #[derive(Clone)]
 pub struct MySql {
     opts: Opts,
-    /// Whether the URL says that there is TLS, or none.
+    /// Whether the URL says whether to use TLS.
     says_tls: bool,
 }
 
-/// What sessions begin with, whatever the server's own level is: some servers refuse to write below this one,
-/// and above it a SELECT would lock rows against other starts.
+/// Overrides the server's isolation level. Some servers refuse to write below this level. Above it, a SELECT would lock
+/// rows against other starts.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
-/// With autocommit off, every statement would need a COMMIT, with another completion type a COMMIT would end
-/// the connection, and with another limit a server may cut all answers to a few rows.
+/// Without autocommit, every statement would need a COMMIT. With another completion type, a COMMIT could end the
+/// connection. With another limit, answers could be cut to a few rows.
 const SESSION: &str = "SET SESSION autocommit = 1, SESSION completion_type = 'NO_CHAIN',
      SESSION sql_select_limit = 18446744073709551615, SESSION time_zone = '+00:00'";
 
-/// How many seconds a load or a lease waits for a row that somebody else has locked: the least that servers
-/// allow. A load or a renewal takes a few milliseconds, and what is locked for longer should not hold up the
-/// rest.
+/// How many seconds a load or lease waits for a locked row: the least that servers allow. Loads and renewals take
+/// milliseconds; a longer lock should not hold up the rest.
 const LOCK_WAIT: &str = ", SESSION innodb_lock_wait_timeout = 1";
 
-/// Prepared statements that a connection keeps that stays.
+/// How many prepared statements a lasting connection keeps.
 const STATEMENTS: usize = 8;
 
 impl Engine for MySql {
@@ -90,8 +89,8 @@ impl Engine for MySql {
             .pass(url.password.as_deref())
             .db_name(Some(url.database()?))
             .enable_cleartext_plugin(given.is(&options::CLEARTEXT, "yes"))
-            // What the driver would ask the server for otherwise, and connect a second time: nothing
-            // here is large, or stays open for long.
+            // Otherwise the driver asks the server for these values, and may connect a second time. Nothing here is
+            // large, or open for long.
             .prefer_socket(false)
             .max_allowed_packet(Some(16 << 20))
             .wait_timeout(Some(3_600))
@@ -144,8 +143,8 @@ impl Engine for MySql {
         })
     }
 
-    /// The driver encrypts the password for `caching_sha2_password` by whatever key the other side sends, and
-    /// cannot be told not to.
+    /// The driver encrypts the password for `caching_sha2_password` with any key that the peer sends. That cannot be
+    /// turned off.
     fn warning(&self) -> Option<String> {
         let accepts_all = self.opts.ssl_opts().is_some_and(SslOpts::accept_invalid_certs);
         accepts_all.then(|| {
@@ -164,14 +163,14 @@ impl Engine for MySql {
             Purpose::Loads | Purpose::Lease(_) => (LOCK_WAIT, STATEMENTS),
         };
         let mut session = format!("{SESSION}{lock_wait}");
-        // A server that waits long for a client that was paused keeps what it has locked.
+        // While a server waits for a paused client, it keeps the client's locks. Limit that wait.
         if let Purpose::Lease(lasts) = purpose {
             let seconds = lasts.as_secs().clamp(1, 3_600);
             session.push_str(&format!(", SESSION wait_timeout = {seconds}"));
         }
         OptsBuilder::from_opts(self.opts.clone())
             .stmt_cache_size(statements)
-            // A change counts the rows that it meets, even if it leaves them as they are.
+            // Count matched rows, even if a change leaves them as they are.
             .client_found_rows(true)
             .init(vec![ISOLATION.into(), session])
             .into()
@@ -235,7 +234,7 @@ impl MySql {
     }
 }
 
-/// The same as its text.
+/// Like `Display`.
 impl fmt::Debug for MySql {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

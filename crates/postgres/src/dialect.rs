@@ -1,9 +1,9 @@
-//! What PostgreSQL writes differently from other databases.
+//! PostgreSQL's dialect.
 
 use uidring_store::sql::{Dialect, prune_by_key};
 
 pub const DIALECT: Dialect = Dialect {
-    // Of this moment, and not of the transaction's beginning: it may have waited for a lock.
+    // The present time, not that of the transaction's begin, which may have waited for a lock.
     now: "CLOCK_TIMESTAMP()",
     now_plus: "CLOCK_TIMESTAMP() + ? * INTERVAL '1 microsecond'",
     // An infinite time has no milliseconds, and NULL would show a held lease as free.
@@ -41,7 +41,7 @@ pub const DIALECT: Dialect = Dialect {
                   sessions cache its keys",
 };
 
-/// Returns a statement with PostgreSQL's parameters, `$1`, `$2` and so on, in the place of `?`.
+/// Replaces each `?` of a statement with PostgreSQL's `$1`, `$2` and so on.
 pub fn numbered(sql: &str) -> String {
     let mut parts = sql.split('?');
     let mut text = parts.next().unwrap_or_default().to_owned();

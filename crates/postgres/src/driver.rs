@@ -1,4 +1,4 @@
-//! A connection of the driver's, and what the server says beside its answers.
+//! A connection of the driver, and the notices of its server.
 
 use std::future::poll_fn;
 
@@ -12,7 +12,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error, Socket};
 pub struct Raw {
     pub client: Client,
     task: JoinHandle<()>,
-    /// Why the task has ended: what the requests get says only that it has.
+    /// Why the task has ended. Requests report only that it has.
     ended: oneshot::Receiver<Error>,
     warning: watch::Sender<Option<String>>,
 }
@@ -46,12 +46,12 @@ impl Raw {
         Ok(Self { client, task, ended, warning })
     }
 
-    /// Forgets the warning that has come with the answers so far, as after a login.
+    /// Forgets a warning that came before, for example at the login.
     pub fn forget_warning(&self) {
         self.warning.send_replace(None);
     }
 
-    /// The last warning since then, in the server's language.
+    /// Returns the last warning since then, in the server's language.
     pub fn warning(&self) -> Option<String> {
         self.warning.borrow().clone()
     }
@@ -61,14 +61,14 @@ impl Raw {
         if error.is_closed() { self.ended.try_recv().unwrap_or(error) } else { error }
     }
 
-    /// Says goodbye to the server.
+    /// Closes the connection cleanly.
     pub async fn close(self) {
         drop(self.client);
         let _ = self.task.await;
     }
 }
 
-/// By the severity that is the same in all languages. What has none that is known counts as a warning.
+/// Goes by the severity that is the same in all languages. Without a known one, a notice counts as a warning.
 fn is_warning(notice: &DbError) -> bool {
     let harmless = [Severity::Debug, Severity::Info, Severity::Log, Severity::Notice];
     notice.parsed_severity().is_none_or(|severity| !harmless.contains(&severity))

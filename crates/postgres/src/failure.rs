@@ -1,4 +1,4 @@
-//! What the errors of the driver mean, by the server's codes, and what to do about them.
+//! Explains errors of the driver by the server's codes, and says what to do about them.
 
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use uidring_store::{tls_error, tls_failed};
 #[derive(Debug)]
 pub struct Failure(pub Error);
 
-/// What the driver says of an attempt.
+/// Returns the problem for an error of the driver.
 pub fn failed(error: Error) -> Problem<Failure> {
     Problem::Driver(Failure(error))
 }
@@ -32,7 +32,7 @@ impl uidring_store::server::Failure for Failure {
     }
 
     fn into_cause(self) -> Option<Cause> {
-        // The driver's own words say less than what it was told.
+        // The source says more than the driver's own text.
         match self.is_answer() || io_error(&self.0).is_some() {
             true => self.0.into_source(),
             false => Some(self.0.into()),
@@ -40,7 +40,7 @@ impl uidring_store::server::Failure for Failure {
     }
 }
 
-/// Returns what to do, and what went wrong unless the error says it.
+/// Returns what to do, and what went wrong unless the error says so.
 pub fn advice(demands_tls: bool, table: &Table, failure: &Failure) -> String {
     let error = &failure.0;
     if let Some(error) = error.as_db_error() {
@@ -60,7 +60,7 @@ pub fn advice(demands_tls: bool, table: &Table, failure: &Failure) -> String {
     }
     let text = match io_error(error) {
         Some(error) => of_connection(error),
-        // The driver says what kind of error it is by its text alone.
+        // The driver shows the kind of error only in its text.
         None => match &*error.to_string() {
             "error performing TLS handshake" => {
                 "TLS was asked for, and the server offers none; give it a certificate, or do without"
@@ -94,7 +94,7 @@ fn of_connection(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns what an answer of the server means, and what to do, with places to be filled by the table.
+/// Returns what an answer of the server means, and what to do. The table fills the placeholders.
 fn of_server(error: &DbError) -> (State, &'static str) {
     if is_pooler_refusal(error) {
         return match error.message().contains("pooling mode") {
@@ -121,7 +121,7 @@ fn of_server(error: &DbError) -> (State, &'static str) {
         SqlState::LOCK_NOT_AVAILABLE => {
             (State::Locked, "another transaction has the row or table locked")
         }
-        // Such a server may be one that hands over to another.
+        // The server may be handing over to another.
         SqlState::READ_ONLY_SQL_TRANSACTION => (
             State::MayChange,
             "the server is read-only now: it is a standby, or set to be; name the primary",
@@ -136,7 +136,7 @@ fn of_server(error: &DbError) -> (State, &'static str) {
             (State::MayPass, "the server ended the connection; is it being stopped or restarted?")
         }
         SqlState::CANNOT_CONNECT_NOW => (State::MayPass, "the server is starting or stopping"),
-        // Transactions that met another, or were ended by a limit of the server's or by somebody.
+        // Transactions that conflicted, exceeded a limit of the server, or were cancelled.
         SqlState::T_R_SERIALIZATION_FAILURE
         | SqlState::T_R_DEADLOCK_DETECTED
         | SqlState::QUERY_CANCELED
@@ -147,7 +147,7 @@ fn of_server(error: &DbError) -> (State, &'static str) {
             "the server does not let this user in: its pg_hba.conf lacks a line for it, or demands TLS \
              (tls=verify)",
         ),
-        // The login ends by it.
+        // The error ended the login.
         SqlState::INSUFFICIENT_PRIVILEGE if error.parsed_severity() == Some(Severity::Fatal) => {
             (State::Lasting, "the account may not use this database; grant it CONNECT")
         }
@@ -167,7 +167,7 @@ fn of_server(error: &DbError) -> (State, &'static str) {
             State::Lasting,
             "the database's encoding cannot hold this text; use a database with the encoding UTF8",
         ),
-        // Connections that ended, or could not be had.
+        // Connections that broke or could not be made.
         _ if error.code().code().starts_with("08") => (State::MayPass, REFUSED),
         _ => (State::Lasting, REFUSED),
     }
@@ -180,19 +180,19 @@ const LOGIN: &str = "the login failed; check user and password, percent-encoded 
 const BEHIND: &str = "the counter of the column ID is behind the table's rows, or at its end; set it above the \
                       greatest ID with ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH …";
 
-/// Whether PgBouncer refuses for good, with the code by which it says everything, in its only language.
+/// Whether PgBouncer refuses for good. It uses one code for everything, and always English.
 fn is_pooler_refusal(error: &DbError) -> bool {
     let refusals = ["no such database", "no such user", "pooling mode", "password", "not allowed"];
     *error.code() == SqlState::PROTOCOL_VIOLATION
         && refusals.iter().any(|text| error.message().contains(text))
 }
 
-/// The system's error in one of the driver's.
+/// Returns the system's error inside the driver's.
 fn io_error(error: &tokio_postgres::Error) -> Option<&io::Error> {
     error.source().and_then(|source| source.downcast_ref())
 }
 
-/// Whether the driver found no server that takes rows, of several: one may be promoted yet.
+/// Whether none of several servers accepts writes. One may still be promoted.
 fn is_read_only(error: &io::Error) -> bool {
     error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }

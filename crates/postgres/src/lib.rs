@@ -1,4 +1,4 @@
-//! Worker ids, leases and segments from tables of a PostgreSQL server, which all hosts share.
+//! Worker ids, leases and segments from tables of a PostgreSQL server, shared by all hosts.
 
 mod dialect;
 mod driver;
@@ -17,11 +17,10 @@ pub use uidring_store::{
 
 pub use self::store::{Postgres, PostgresStore};
 
-/// How PostgreSQL's stores are named and opened.
+/// How PostgreSQL stores are named and opened.
 pub static KIND: StoreKind = PostgresStore::KIND;
 
-/// The table `WORKER_NODE`: a [`WorkerTable`] of which each start gets a worker id of its
-/// own.
+/// The table `WORKER_NODE`: a [`WorkerTable`] that gives each start its own worker id.
 ///
 /// ```no_run
 /// use uidring::CachedUidGenerator;
@@ -33,8 +32,7 @@ pub static KIND: StoreKind = PostgresStore::KIND;
 /// ```
 pub type PostgresWorkerNodes = ServerWorkerNodes<Postgres>;
 
-/// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and
-/// given back.
+/// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and released.
 ///
 /// ```no_run
 /// use uidring::CachedUidGenerator;
@@ -46,10 +44,9 @@ pub type PostgresWorkerNodes = ServerWorkerNodes<Postgres>;
 /// ```
 pub type PostgresLeases = ServerLeases<Postgres>;
 
-/// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the
-/// [`SegmentTable`] of its tags.
+/// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the [`SegmentTable`] of its tags.
 ///
-/// Each load is one transaction, which locks the rows of its tags for its three round trips.
+/// Each load is one transaction, which locks the rows of its tags for three round trips.
 ///
 /// ```no_run
 /// use uidring::SegmentGenerator;
@@ -62,6 +59,6 @@ pub type PostgresLeases = ServerLeases<Postgres>;
 /// ```
 pub type PostgresSegments = ServerSegments<Postgres>;
 
-/// Why a PostgreSQL server could not be used; the source of `Server` is one of the driver's errors
-/// ([`tokio_postgres::Error`]) or the system's.
+/// Why a PostgreSQL server could not be used. The source of `Server` is an error of the driver
+/// ([`tokio_postgres::Error`]) or of the system.
 pub type PostgresError = ServerError;

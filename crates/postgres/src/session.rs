@@ -1,5 +1,5 @@
-//! A connection whose server was looked at, and its statements. Nothing is left in the session by them, so
-//! that a pooler may give each transaction another connection.
+//! A connection whose server was checked, and its statements. They leave nothing in the session, so a pooler may move
+//! each transaction to another connection.
 
 use std::time::Duration;
 
@@ -17,46 +17,49 @@ use crate::failure::{Failure, failed};
 use crate::tables::create;
 use crate::values::{parameters, rows};
 
-/// The earliest version that is known to do all that is asked of it.
+/// The earliest supported version.
 const EARLIEST: i64 = 120_000;
 
-/// A number above 0 that tells this server from others, and from what it was before it was promoted: of
-/// the cluster's own number and the timeline that it writes.
+/// A number above 0 for this server. A promotion changes it: it comes from the cluster's system identifier and the
+/// timeline being written.
 const IDENTITY: &str = "(SELECT CAST(CAST('x' || SUBSTR(MD5(system_identifier || '/' || \
      SUBSTR(PG_WALFILE_NAME(PG_CURRENT_WAL_LSN()), 1, 8)), 1, 15) AS BIT(60)) AS BIGINT) \
      FROM PG_CONTROL_SYSTEM())";
 
-/// What transactions begin with: at a level at which a statement sees what is committed, whatever the
-/// server's own level, and with a COMMIT that waits for the disk, and for standbys where there are any. A
-/// row that is locked is waited for as long as that is shorter than any lease; who is paused amid must not
-/// keep what it has locked. No trigger waits for the COMMIT, where it could change what was read back, and no
-/// warning is sent before the [`COMMIT`].
+/// Begins a transaction:
+///
+/// - Each statement sees what is committed, whatever the server's isolation level.
+/// - Triggers do not wait for the COMMIT, where they could change what was read back.
+/// - A wait for a locked row is shorter than any lease.
+/// - No warning is sent before the [`COMMIT`].
+///
+/// The session adds `synchronous_commit`, so that a COMMIT waits for the disk and any synchronous standbys, and a
+/// timeout, so that a paused process does not keep its locks.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
      SET CONSTRAINTS ALL IMMEDIATE;
      SET LOCAL lock_timeout = '1s';
      SET LOCAL client_min_messages = error";
 
-/// Executes triggers that another trigger has deferred all the same.
+/// Runs triggers that another trigger has deferred.
 const SETTLE: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
-/// What transactions end with. A warning of the COMMIT means that it cannot be relied on: it is how the server
-/// says that whoever waited for a standby was cancelled, and that only the server itself has committed.
+/// Ends a transaction. Do not rely on a COMMIT with a warning: the wait for a standby was cancelled, and only the
+/// server itself has committed.
 const COMMIT: [&str; 2] = ["SET LOCAL client_min_messages = warning", "COMMIT"];
 
-/// What a connection is made with.
+/// A checked connection.
 pub struct Session {
     raw: Raw,
     begin: String,
-    /// Whether the server says which it is.
+    /// Whether the account may read the server's identity.
     has_identity: bool,
 }
 
 impl Session {
     /// Checks the server of a connection.
     ///
-    /// What is read here may come from another server than the one that writes, if a pooler is in between:
-    /// its settings are as good a hint. The server's identity is read where it counts, in the statement
-    /// that writes.
+    /// Behind a pooler, another server than the one that writes may answer. Its settings are as good a hint. The
+    /// server's identity is read by the statement that writes.
     pub async fn inspect(
         raw: Raw,
         server: Inspected<'_>,
@@ -78,8 +81,8 @@ impl Session {
         );
         let identity = format!("SELECT {IDENTITY}");
         let client = &session.raw.client;
-        // At once, and in one transaction: a pooler may give what comes after one to somebody else. The
-        // last may fail, as where the account may not look.
+        // Send all at once and in one transaction, because a pooler may run the next one on another server. The
+        // identity query may fail, if the account has no right to it.
         let answers = join5(
             client.batch_execute("BEGIN"),
             client.query_typed(&settings, &[]),
@@ -100,7 +103,7 @@ impl Session {
         check_server(has_others, row.int(0)?, row.int(1)? != 0, row.int(2)? != 0)?;
         let level = if row.int(3)? != 0 { "remote_apply" } else { "on" };
         let patience = server.settings.limits.deadline.max(Duration::from_secs(1)).as_millis();
-        // The server stores this setting in an i32.
+        // The server stores this setting in an `i32`.
         let patience = patience.min(i32::MAX as u128);
         session.begin = format!(
             "{BEGIN}; SET LOCAL synchronous_commit = {level};
@@ -132,12 +135,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether an idle connection still answers.
     pub async fn answers(&mut self) -> bool {
         self.script("").await.is_ok()
     }
 
-    /// Closes it cleanly.
     pub async fn close(self) {
         self.raw.close().await;
     }
@@ -167,7 +168,7 @@ impl uidring_store::server::Session for Session {
 
     const DIALECT: Dialect = DIALECT;
 
-    /// Who has read the table locks out those who lock it for themselves alone, until the transaction ends.
+    /// A reader's lock excludes `mark_range` until the transaction ends.
     const HAS_RANGE: &'static str =
         "COALESCE(OBJ_DESCRIPTION(TO_REGCLASS('WORKER_NODE'), 'pg_class'), '')
          LIKE '%UIDRING_RANGE%'";
@@ -178,7 +179,7 @@ impl uidring_store::server::Session for Session {
         self.script(&begin).await
     }
 
-    /// In one round trip, as are all of these.
+    /// Sends both in one round trip.
     async fn begin_with(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
         let (sql, client) = (numbered(sql), &self.raw.client);
         let values = parameters(values);
@@ -209,7 +210,7 @@ impl uidring_store::server::Session for Session {
         found.map(|found| rows(&found)).map_err(|error| self.failed(error))
     }
 
-    /// A query alone is a transaction.
+    /// A single query is a transaction.
     async fn look(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
         self.query(sql, values).await
     }
@@ -226,7 +227,7 @@ impl uidring_store::server::Session for Session {
         let client = &self.raw.client;
         self.raw.forget_warning();
         let [warn, commit] = COMMIT.map(|sql| client.batch_execute(sql));
-        // What follows a statement that failed is not executed, and the COMMIT then is a ROLLBACK.
+        // After a failed statement, the server skips the rest, and the COMMIT is a ROLLBACK.
         let done = join4(
             client.batch_execute(&self.begin),
             client.query_typed(&sql, &values),
@@ -279,7 +280,7 @@ impl uidring_store::server::Session for Session {
             return Ok(());
         }
         match self.script(create(table.name)).await {
-            // Somebody else was faster.
+            // Another process was faster.
             Err(problem)
                 if matches!(problem.state(), Some(State::TableExists | State::Duplicate)) =>
             {
@@ -289,7 +290,7 @@ impl uidring_store::server::Session for Session {
         }
     }
 
-    /// The counter is a sequence, which does not follow from the rows. It never goes back.
+    /// The counter is a sequence, which does not follow the rows. It never goes back.
     async fn mark_range(&mut self, range: WorkerRange) -> Done<Self, ()> {
         let counter = "PG_GET_SERIAL_SEQUENCE('WORKER_NODE', 'id')";
         let [warn, commit] = COMMIT;
@@ -328,7 +329,7 @@ impl uidring_store::server::Session for Session {
         }
     }
 
-    /// It may be there all the same, where row-level security is active.
+    /// Row-level security may hide an existing row.
     async fn check_absent(&mut self, tag: &str) -> Done<Self, ()> {
         match self.look_for("leaf_alloc", "biz_tag", tag.into()).await? {
             (false, false) => Ok(()),
@@ -367,8 +368,8 @@ impl uidring_store::server::Session for Session {
 }
 
 impl Session {
-    /// Looks for a row that could not be locked. Returns whether there is one, and whether row-level security
-    /// may hide it, or keep it from being changed.
+    /// Looks for a row that could not be locked. Returns whether it exists, and whether row-level security may hide it
+    /// or prevent a change.
     async fn look_for(
         &mut self,
         table: &str,
@@ -384,7 +385,7 @@ impl Session {
     }
 }
 
-/// A row that is there, which only a policy can have kept from being locked.
+/// The error for a visible row that could not be locked. Only a policy can prevent that.
 fn by_policy(row: &str) -> Problem<Failure> {
     Problem::Denied(format!(
         "{row}, and no policy of its row-level security lets this account change it: add one FOR UPDATE, or FOR \
@@ -392,7 +393,7 @@ fn by_policy(row: &str) -> Problem<Failure> {
     ))
 }
 
-/// The error of a statement that changed no row, although nobody else holds a lock on it.
+/// The error for a statement that changed no row, although nobody else holds a lock on it.
 fn by_trigger(done: &str) -> Problem<Failure> {
     Problem::Denied(format!(
         "{done}: a trigger, rule or policy of the table prevents it; remove it"

@@ -1,4 +1,4 @@
-//! Where a PostgreSQL server is and how to get in.
+//! The address of a PostgreSQL server, and the login.
 
 mod options;
 mod tls;
@@ -33,11 +33,10 @@ use crate::session::Session;
 /// postgres://USER:PASSWORD@HOST:PORT/DATABASE
 /// ```
 ///
-/// The port may be left out (5432). Characters like `@ : / ? # %` in user, password and database
-/// are percent-encoded. Of several hosts, `HOST1:PORT1,HOST2:PORT2`, the first that takes rows is used: the
-/// primary. Options may follow after a `?`, as `NAME=VALUE` separated by `&`; docs/options.md lists them. A URL with
-/// a password and another machine's host has to say `tls=verify`, or `tls=off`, which logs a warning at each
-/// connection: anyone on the path gets the password.
+/// The default port is 5432. Percent-encode characters like `@ : / ? # %` in user, password and database. Of several
+/// hosts, `HOST1:PORT1,HOST2:PORT2`, the first that accepts writes is used: the primary. Options follow after a `?`, as
+/// `NAME=VALUE` separated by `&`; docs/options.md lists them. A URL with a password and another machine's host must say
+/// `tls=verify` or `tls=off`. The latter logs a warning at each connection: anyone on the path gets the password.
 pub type PostgresStore = ServerStore<Postgres>;
 
 /// The engine of a [`PostgresStore`].
@@ -45,12 +44,12 @@ pub type PostgresStore = ServerStore<Postgres>;
 pub struct Postgres {
     /// One for each host.
     hosts: Vec<Config>,
-    /// Whether the URL says that there is TLS, or none.
+    /// Whether the URL says whether to use TLS.
     says_tls: bool,
     tls: TlsOptions,
 }
 
-/// What connections are made of.
+/// How to connect.
 pub struct Hosts {
     /// One for each host.
     configs: Vec<Config>,
@@ -146,8 +145,8 @@ impl Engine for Postgres {
         Arc::new(Hosts { configs: self.hosts.clone(), tls })
     }
 
-    /// Asks all hosts at once, and takes the first that says that it takes rows. The driver would ask one
-    /// after the other: one that is cut off or stands still would cost all the time there is.
+    /// Connects to all hosts at once, and returns the first connection that accepts writes. The driver would try one
+    /// after the other, and an unreachable host could use up all the time.
     async fn connect(hosts: &Arc<Hosts>, within: Duration) -> Done<Session, Option<Raw>> {
         let mut attempts = JoinSet::new();
         for config in hosts.configs.clone() {
@@ -205,7 +204,7 @@ impl Postgres {
     }
 }
 
-/// Returns the machine of a host, by its address if that is given; `None` for a Unix socket.
+/// Returns the machine of a host, by its address if given. `None` for a Unix socket.
 fn machine(config: &Config) -> Option<String> {
     match (config.get_hostaddrs().first(), config.get_hosts().first()) {
         (Some(address), _) => Some(address.to_string()),
@@ -214,7 +213,7 @@ fn machine(config: &Config) -> Option<String> {
     }
 }
 
-/// The same as its text.
+/// Like `Display`.
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! The tables as this program makes them.
+//! The tables that uidring creates.
 
 /// The columns of Baidu's UidGenerator.
 const WORKER_NODE: &str = "CREATE TABLE WORKER_NODE (
@@ -12,7 +12,7 @@ const WORKER_NODE: &str = "CREATE TABLE WORKER_NODE (
 );
 COMMENT ON TABLE WORKER_NODE IS 'uidring version 1: worker ids'";
 
-/// Texts compare byte by byte, as in every database with a deterministic collation.
+/// Texts compare byte by byte, as with every deterministic collation.
 const UIDRING_LEASE: &str = "CREATE TABLE UIDRING_LEASE (
     WORKER_ID BIGINT PRIMARY KEY,
     OWNER VARCHAR(255) NOT NULL,

@@ -1,12 +1,11 @@
-//! Values of parameters and rows, as the driver has them.
+//! Converts parameters and rows to and from the driver's types.
 
 use std::sync::Arc;
 
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use uidring_store::server::{Cell, Row, Value};
 
-/// Returns the parameters of a statement. The server is told their types, so that no statement has to be prepared
-/// beforehand.
+/// Returns a statement's parameters with their types, so that the server need not prepare it first.
 pub fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
     let parameter = |value: &'a Value<'_>| match value {
         Value::Int(number) => (number as &(dyn ToSql + Sync), Type::INT8),
@@ -15,7 +14,6 @@ pub fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<(&'a (dyn ToSql + Sync), T
     values.iter().map(parameter).collect()
 }
 
-/// Returns the rows of an answer.
 pub fn rows(found: &[tokio_postgres::Row]) -> Vec<Row> {
     let columns = found.first().map_or(&[][..], |row| row.columns());
     let names: Arc<[String]> = columns.iter().map(|column| column.name().to_owned()).collect();

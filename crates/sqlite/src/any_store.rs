@@ -33,7 +33,7 @@ impl AnyStore for SqliteStore {
         ordinal: Ordinal,
         options: LeaseOptions,
     ) -> Result<Box<dyn WorkerSource + Send>, Error> {
-        // It may end with the pod, and the next file would hand out the same ids.
+        // The default file may end with its pod, and the next pod's file would hand out the same ids.
         if self.is_default() {
             return Err(KIND.wrong(
                 "an ordinal's worker id needs a file that a second pod of the ordinal finds: name a file on the pod's \

@@ -4,12 +4,12 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 use uidring::Timestamp;
 
-/// Returns a column of numbers from 0.
+/// Returns a column of numbers that are not negative.
 pub fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
     to_unsigned(index, row.get(index)?)
 }
 
-/// The same for a column that may be NULL.
+/// Like [`unsigned`], for a column that may be NULL.
 pub fn optional_unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
     row.get::<_, Option<i64>>(index)?.map(|value| to_unsigned(index, value)).transpose()
 }

@@ -1,28 +1,25 @@
-//! Finds commits that are lost, by a count of them in a file of its own.
+//! Detects lost commits by counting them in a second file.
 //!
-//! A commit is in the log before it is in the database, and is lost with the log. SQLite's locks keep others
-//! from deleting it, but a process that closes any descriptor of the database drops them (see
-//! [`create`](super::create)), and people delete files. The database then shows an older state, whose numbers
-//! would be handed out again.
+//! A commit goes to the write-ahead log first, and is lost with it. SQLite's locks keep other processes from deleting
+//! the log. But closing any descriptor of the database drops them (see [`create`](super::create)), and people delete
+//! files. The database then shows an older state, and would hand out the same numbers again.
 //!
-//! So each transaction counts itself twice, except what only removes rows: in the database, in the table
-//! `UIDRING_FILE`, and, when it is committed, in the file `DATABASE-commits`. Nothing is handed out before
-//! both are done. Each commit also has a random word, for two commits of the same number in two logs. A
-//! transaction that finds less in the database than in the file, or another word, is refused. It finds more
-//! after a crash between the two, or without the file: that is allowed.
+//! So every transaction except those of `prune` counts itself twice: in the table `UIDRING_FILE`, and after the commit
+//! in the file `DATABASE-commits`. Nothing is handed out before both are done. Each commit has a random word, too,
+//! which tells apart equal numbers from two logs. A transaction is refused if the database has fewer commits than the
+//! file, or another word. It may have more: after a crash between the two steps, or if the file is missing.
 //!
-//! While one transaction counts, others must not begin, also where SQLite lets them: two that do not see each
-//! other in their logs would both count on from the same number. So a transaction holds a lock of the file,
-//! by `flock`. It belongs to the open file, and no other descriptor's close drops it. A child that was forked
-//! meanwhile keeps it, until it ends or calls `exec`, if its parent is killed before the commit.
+//! Only one transaction may count at a time, even where SQLite would let two begin: if neither saw the other in its
+//! log, both would count on from the same number. So a transaction holds an `flock` on the file. It belongs to the open
+//! file, so closing another descriptor does not drop it. If the process is killed before the commit, a child that it
+//! forked meanwhile keeps the lock until the child ends or calls `exec`.
 //!
-//! One case is out of reach. A process that has lost its locks, and has a log that was deleted, writes that
-//! log back into the database when it closes it. It may do so while another's transaction reads pages, which
-//! are then of two states.
+//! One case cannot be detected. A process that lost its locks, and then its log, writes that log back into the database
+//! when it closes it. A transaction that reads pages at that moment may see a mix of two states.
 //!
-//! The count is not synced. A power failure may take it back, and then less is found. It cannot become
-//! greater than what is committed, because a commit is synced before it is counted. docs/inside-stores.md says what a
-//! sync would find and cost.
+//! The count is not synced. A power failure may set it back, which hides lost commits. It never exceeds what is
+//! committed, because SQLite syncs a commit before it is counted. docs/inside-stores.md says what a sync would detect
+//! and cost.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -37,10 +34,10 @@ use super::format::{self, Commit, Problem};
 use super::names::second_name;
 use super::patience::Wait;
 
-/// How the name of the file ends.
+/// The suffix of the file's name.
 pub const END: &str = "-commits";
 
-/// The file, locked against all other transactions.
+/// The locked file. The lock excludes all other transactions.
 pub struct CommitCount {
     file: File,
     path: PathBuf,
@@ -57,19 +54,19 @@ impl CommitCount {
         loop {
             match count.file.try_lock() {
                 Ok(()) if is_at(&count.file, &count.path) => return Ok(count),
-                // Someone has removed the file that was opened, and another may have locked a new one.
+                // The opened file was removed. Another process may have locked a new one.
                 Ok(()) => count = open()?,
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            // If somebody writes it now, it is read half: that, too, shows that others get on. Windows lets nobody
-            // read a file that another has locked.
+            // The count may be read while it is written. A torn value still shows that others make progress. On
+            // Windows, nobody can read a file that another process has locked.
             wait.go_on(count.get().ok())?;
         }
     }
 
-    /// Refuses a database with this last commit if the file knows a later one, or another. Also if it knows less and
-    /// the database has a second name, whose commits are counted elsewhere.
+    /// Refuses a database whose last commit is not the file's, if the file has at least as many. If it has fewer,
+    /// refuses a database with a second name, whose commits are counted elsewhere.
     pub fn check(&mut self, last: Commit, database: &Path) -> Result<(), Problem> {
         let counted = self.get()?;
         if last == counted {
@@ -79,8 +76,8 @@ impl CommitCount {
             if let Some(found) = second_name(database) {
                 return Err(Problem::Denied(found));
             }
-            // That commit is not counted now: it is synced with the next one, at the latest. But if there
-            // is no space for the count, that is known before a number is used.
+            // Do not count that commit yet: it may be synced only with the next one. Write the old count again, so that
+            // a full disk is noticed before a number is used.
             return Ok(self.set(counted)?);
         }
         refuse_lost(last, counted, &self.path)
@@ -97,7 +94,7 @@ impl CommitCount {
     }
 }
 
-/// Refuses a database with this last commit if a later one was counted, or another.
+/// Refuses a database if a later commit was counted, or a different one of the same number.
 pub fn refuse_lost(last: Commit, counted: Commit, path: &Path) -> Result<(), Problem> {
     if last.count > counted.count || last == counted {
         return Ok(());
@@ -113,7 +110,7 @@ pub fn refuse_lost(last: Commit, counted: Commit, path: &Path) -> Result<(), Pro
     ))
 }
 
-/// Returns the last commit that was counted, without the lock: another process may be about to count one.
+/// Returns the last counted commit. Without the lock, another process may be about to count one.
 pub fn counted(path: &Path) -> io::Result<Commit> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Commit::default()),
@@ -126,11 +123,11 @@ pub fn counted(path: &Path) -> io::Result<Commit> {
     }
 }
 
-/// Returns the commit in a file; its count is 0 in a new one.
+/// Returns the commit in a file; an empty file has count 0.
 fn read(file: &File) -> io::Result<Commit> {
     let mut bytes = Vec::with_capacity(16);
     file.take(16).read_to_end(&mut bytes)?;
-    // What a file system lost in a power failure reads as nothing or zeros.
+    // After a power failure, lost data may be missing or read as zeros.
     bytes.resize(16, 0);
     let (numbers, _) = bytes.as_chunks();
     Ok(Commit { count: u64::from_le_bytes(numbers[0]), word: u64::from_le_bytes(numbers[1]) })
@@ -138,13 +135,13 @@ fn read(file: &File) -> io::Result<Commit> {
 
 impl Drop for CommitCount {
     fn drop(&mut self) {
-        // Not left to the close: a child that was forked meanwhile has the descriptor, too.
+        // Closing is not enough: a child that was forked meanwhile has the descriptor, too.
         let _ = self.file.unlock();
     }
 }
 
-/// Opens the file, through no link. A new one is for whom the database is for, as SQLite's log is. One that is
-/// there stays as it is: somebody may have put a file of another user's in its place.
+/// Opens the file without following links. A new one gets the database's owner and mode, like SQLite's log. An existing
+/// one keeps its own, because somebody may have put another user's file there.
 fn open(path: &Path, database: &Path) -> io::Result<File> {
     let of = fs::metadata(database)?;
     #[cfg(unix)]
@@ -154,7 +151,7 @@ fn open(path: &Path, database: &Path) -> io::Result<File> {
     let (file, is_new) = open_or_create(path, mode)?;
     #[cfg(unix)]
     if is_new {
-        // Only the superuser may give it to another user. The mode last: a change of owner may reset it.
+        // Only root may change the owner. Set the mode last, because a change of owner may reset it.
         let _ = fchown(&file, None, Some(of.gid()));
         let _ = fchown(&file, Some(of.uid()), None);
         let _ = file.set_permissions(fs::Permissions::from_mode(mode));

@@ -11,26 +11,25 @@ const VARIABLE: &str = "UIDRING_CONTAINER";
 /// Files that Docker and Podman create in the root of a container.
 const FILES: [&str; 2] = [".dockerenv", "run/.containerenv"];
 
-/// Kubernetes sets this variable in each pod.
+/// Set by Kubernetes in each pod.
 const POD: &str = "KUBERNETES_SERVICE_HOST";
 
-/// systemd, LXC and Podman set this one.
+/// Set by systemd, LXC and Podman.
 const CONTAINER: &str = "container";
 
-/// A container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// How it is known.
+    /// What shows that this is a container.
     pub sign: String,
-    /// Whether it is a pod's, whose root ends with it, also if it is a disk.
+    /// Whether it is a pod. A pod's root ends with it even if that is a disk.
     pub is_pod: bool,
 }
 
-/// Returns the container that this process is in, or `None` outside of one.
+/// Returns the container of this process, or `None` outside of one.
 ///
 /// # Errors
 ///
-/// What is wrong with the variable that says so.
+/// What is wrong with the value of `UIDRING_CONTAINER`.
 pub fn detect() -> Result<Option<Container>, String> {
     detect_in(Path::new("/"), |name| env::var_os(name).map(|value| value.display().to_string()))
 }

@@ -1,15 +1,13 @@
-//! Creates a file without ever closing a descriptor of a database that may be in use.
+//! Creates a file without closing a descriptor of a database that may be in use.
 //!
-//! SQLite guards a file with POSIX locks (`fcntl`). These belong to the process: when it closes *any*
-//! descriptor of the file, it loses *all* its locks on the file, including those of connections in other
-//! threads, which do not notice. Another process then believes that nobody else has the file open and
-//! deletes the write-ahead log. The first process continues to commit to the deleted log: its commits are
-//! lost, and the numbers in them are handed out again.
+//! SQLite guards a file with POSIX locks (`fcntl`), which belong to the process. A process that closes *any* descriptor
+//! of the file loses *all* its locks on it, including those of connections in other threads, which do not notice.
+//! Another process then believes that it alone has the file open, and deletes the write-ahead log. The first process
+//! continues to commit to the deleted log: its commits are lost, and their numbers are handed out again.
 //!
-//! So nothing in this crate opens the file except SQLite. Paths are looked at with `stat` alone. A new
-//! file gets a temporary name that no other process knows, SQLite fills it there, and it is linked to
-//! its own name when it is complete. A link, not a rename: it fails if another process was faster, whose
-//! file may already be in use.
+//! So only SQLite opens the file. Paths are examined with `stat` alone. SQLite fills a new file under a temporary name
+//! that no other process knows, and the complete file is linked to its own name. A rename could replace a file that
+//! another process has just created and uses. A link fails instead.
 
 use std::ffi::OsString;
 use std::fs::{self, FileType, Metadata, OpenOptions};
@@ -22,15 +20,14 @@ use uidring::adapter::log;
 /// What a path leads to.
 pub enum Found {
     Nothing,
-    /// A file of length 0, which is never one that was created here.
+    /// A file of length 0. This module never creates one.
     Empty,
     File,
-    /// Something else, which is named.
+    /// Something else, by its kind.
     Other(&'static str),
 }
 
-/// Looks where a path leads. SQLite is not asked to open what is no file: it would write to a device, and wait
-/// for a FIFO.
+/// Finds out what a path leads to. SQLite must only open files: it would write to a device, and block on a FIFO.
 pub fn look(path: &Path) -> io::Result<Found> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() && found.len() == 0 => Ok(Found::Empty),
@@ -38,9 +35,9 @@ pub fn look(path: &Path) -> io::Result<Found> {
         Ok(found) => Ok(Found::Other(kind(found.file_type()))),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         Err(_) => match fs::symlink_metadata(path) {
-            // No link can replace it.
+            // A hard link cannot replace it.
             Ok(found) if found.is_symlink() => Ok(Found::Other("a symbolic link to nothing")),
-            // Another start has made it meanwhile.
+            // Another process has just created it.
             Ok(_) => look(path),
             Err(_) => Ok(Found::Nothing),
         },
@@ -61,29 +58,29 @@ fn kind(kind: FileType) -> &'static str {
     if kind.is_dir() { "a folder" } else { "a device" }
 }
 
-/// Returns the path of a file that belongs to the database at `path`, by the end of its name.
+/// Returns the path of the file beside the database at `path` whose name has this suffix.
 pub fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
 }
 
-/// Tells a file from others, without opening it.
+/// Identifies a file without opening it.
 #[cfg(unix)]
 pub fn identity(metadata: &Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     (metadata.dev(), metadata.ino())
 }
 
-/// An open file keeps its name here.
+/// Nothing to compare: an open file keeps its name on this system.
 #[cfg(not(unix))]
 pub fn identity(_: &Metadata) {}
 
-/// A new file under a temporary name, which is removed on drop.
+/// A new file under a temporary name, removed on drop.
 pub struct NewFile(PathBuf);
 
 impl NewFile {
-    /// Creates an empty file for its owner only, in the folder of `path`.
+    /// Creates an empty file in the folder of `path`, for its owner only.
     pub fn for_path(path: &Path) -> io::Result<Self> {
         let new = Self(temporary_name(path));
         let mut options = OpenOptions::new();
@@ -94,12 +91,11 @@ impl NewFile {
         Ok(new)
     }
 
-    /// Makes and removes a file in the folder of `path`, or in the first one above that exists.
+    /// Creates and removes a file in the folder of `path`, or in its first existing parent.
     pub fn try_beside(path: &Path) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default();
         match path.ancestors().skip(1).find(|folder| folder.exists()) {
             Some(folder) => Self::for_path(&folder.join(name)).map(drop),
-            // The root of the file system exists.
             None => Ok(()),
         }
     }
@@ -108,12 +104,12 @@ impl NewFile {
         &self.0
     }
 
-    /// Links the file to `path`, unless another file is there by now. SQLite makes the name durable:
-    /// with the first commit to a new log it syncs the folder.
+    /// Links the file to `path`, unless a file exists there. SQLite makes the name durable: it syncs the folder with
+    /// the first commit to a new log.
     pub fn link(self, path: &Path) -> io::Result<()> {
         match fs::hard_link(&self.0, path) {
             Ok(()) => {
-                // Who meant another file should know before ids of this one are used.
+                // Users who meant another file should learn it before they use ids of this one.
                 log!(info, "created {}: it begins with nothing handed out", path.display());
                 Ok(())
             }
@@ -125,18 +121,16 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // If that fails, or the process is killed before, the next to open the file removes the name. Where the
-        // disk is full, SQLite leaves the rest.
+        // If this fails after the link, the next process to open the file removes the name. SQLite removes its own
+        // files, except on a full disk.
         for end in ["", "-wal", "-shm", "-journal"] {
             let _ = fs::remove_file(beside(&self.0, end));
         }
     }
 }
 
-/// How temporary names end.
 const TEMPORARY: &str = ".new";
 
-/// How the temporary names of a file begin.
 fn temporary_start(path: &Path) -> OsString {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -144,14 +138,14 @@ fn temporary_start(path: &Path) -> OsString {
     name
 }
 
-/// Returns a name in the same folder, so that a link is possible.
+/// Returns a name in the same folder, because a link cannot cross file systems.
 fn temporary_name(path: &Path) -> PathBuf {
     let mut name = temporary_start(path);
     name.push(format!("{}-{:08x}{TEMPORARY}", process::id(), fastrand::u32(..)));
     path.with_file_name(name)
 }
 
-/// Removes the names under which this file was created.
+/// Removes leftover temporary names of this file.
 pub fn remove_temporary_names(path: &Path) {
     let Ok(path) = fs::canonicalize(path) else { return };
     let start = temporary_start(&path);
@@ -162,7 +156,7 @@ pub fn remove_temporary_names(path: &Path) {
         let name = name.as_encoded_bytes();
         let is_temporary =
             name.starts_with(start.as_encoded_bytes()) && name.ends_with(TEMPORARY.as_bytes());
-        // Not through links.
+        // `entry.metadata` does not follow links.
         if is_temporary && entry.metadata().ok().as_ref().map(identity) == file {
             let _ = fs::remove_file(entry.path());
         }

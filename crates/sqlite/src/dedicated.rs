@@ -1,24 +1,24 @@
-//! Files for one worker id, that of an ordinal.
+//! Files for the single worker id of an ordinal.
 //!
-//! Each pod has a file of its own. If such files also handed out other worker ids, or segments, each would
-//! hand out the same ones. So a file for one worker id hands out nothing else, and a file that has handed out
-//! something else does not become one.
+//! Each pod has its own file. If these files also handed out segments or other worker ids, they would all hand out the
+//! same ones. So a file for one worker id hands out nothing else, and a file that has handed out something else cannot
+//! become one.
 
 use rusqlite::{Connection, Transaction};
 
 use super::columns::optional_unsigned;
 use super::format::{self, DAMAGED, Problem};
 
-/// Whether a file is for a worker id already.
+/// Since when a file is for the worker id.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Dedicated {
-    /// It is now: it was new.
+    /// It was new until now.
     Now,
-    /// It has been, and has the worker id's row.
+    /// It was before, and has the worker id's row.
     Before,
 }
 
-/// Makes sure that the file is for this worker id alone.
+/// Reserves a new file for this worker id. Fails like [`check`].
 pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicated, Problem> {
     let dedicated = check(transaction, worker_id)?;
     if dedicated == Dedicated::Now {
@@ -28,7 +28,7 @@ pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicat
     Ok(dedicated)
 }
 
-/// Refuses a file that is not for this worker id alone, and cannot be.
+/// Refuses a file that is not for this worker id alone and cannot become so.
 pub fn check(connection: &Connection, worker_id: u64) -> Result<Dedicated, Problem> {
     match only_worker_id(connection)? {
         None => {}
@@ -52,7 +52,7 @@ pub fn check(connection: &Connection, worker_id: u64) -> Result<Dedicated, Probl
     Ok(Dedicated::Now)
 }
 
-/// Refuses a file for one worker id, of which something else is wanted.
+/// Refuses `wanted` from a file for a single worker id.
 pub fn refuse(connection: &Connection, wanted: &str) -> Result<(), Problem> {
     match only_worker_id(connection)? {
         None => Ok(()),
@@ -68,7 +68,7 @@ fn only_worker_id(connection: &Connection) -> rusqlite::Result<Option<u64>> {
     connection.query_row(only, [], |row| optional_unsigned(row, 0))
 }
 
-/// Without its row, which holds the horizon, the worker id would start anew.
+/// Refuses a file without the worker id's row. Without its horizon, the worker id would start anew.
 fn check_row(connection: &Connection, worker_id: u64) -> Result<Dedicated, Problem> {
     let rows = "SELECT COUNT(*), MIN(WORKER_ID) FROM UIDRING_LEASE";
     let (count, found): (i64, Option<u64>) =

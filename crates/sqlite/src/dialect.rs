@@ -1,5 +1,4 @@
-//! What SQLite writes differently from other databases. Times are texts in UTC, which compare as the
-//! times do.
+//! SQLite's dialect. Times are texts in UTC, which sort like the times.
 
 use uidring_store::sql::{Dialect, prune_by_key};
 

@@ -1,4 +1,4 @@
-//! What goes wrong, with the values and what to do.
+//! The error of the store.
 
 use std::path::PathBuf;
 
@@ -22,14 +22,13 @@ pub enum SqliteError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What was being done: `created`, `opened`, `read`, `written`.
+        /// The operation: `created`, `opened`, `read` or `written`.
         action: &'static str,
-        /// What to do about it, and what went wrong unless `source` says it.
+        /// What to do about it, and what went wrong unless `source` says so.
         problem: String,
-        /// What kind of thing went wrong.
+        /// The kind of failure.
         kind: StoreErrorKind,
-        /// What SQLite or the system said: a [`rusqlite::Error`] or an
-        /// [`io::Error`](std::io::Error).
+        /// The error of SQLite or the system: a [`rusqlite::Error`] or an [`io::Error`](std::io::Error).
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 }

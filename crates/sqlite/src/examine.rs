@@ -1,4 +1,4 @@
-//! What can be seen of a file before a start, without changing it.
+//! Examines a file before a start, without changing it.
 
 use std::path::Path;
 
@@ -11,10 +11,9 @@ use crate::disk::bytes_free;
 use crate::file::Kind;
 use crate::volume::{Keeps, Standing, standing};
 
-/// A disk with less is full soon: leases write all the time, and logs grow to some megabytes.
+/// A disk with less is soon full: leases write all the time, and logs grow to some megabytes.
 const LITTLE: u64 = 64 << 20;
 
-/// Examines the file for a start that wants this.
 pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
     let (kind, keeps) = match wanted {
         StoreUse::Disposable | StoreUse::Lease(_) => (Kind::Workers, Keeps::HostsIds),
@@ -44,7 +43,7 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
         }
         None => {}
     }
-    // Where it is refused, the check of the file has said so.
+    // The check of the file reports a refusal.
     if let Standing::Doubtful(why) = standing(&path, keeps) {
         findings.push(Finding::risk(
             "disk",
@@ -60,8 +59,7 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
     }
 }
 
-/// Finds what this account may not write: the file, the count of commits beside it, or the folder, where SQLite creates
-/// its log.
+/// Finds what this account may not write: the file, the count of commits, or the folder, where SQLite creates its log.
 #[cfg(unix)]
 fn read_only(path: &Path) -> Option<Finding> {
     use rustix::fs::{Access, access};

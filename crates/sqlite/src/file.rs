@@ -1,4 +1,4 @@
-//! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
+//! The file of a SQLite store: created for its owner only, and opened so that commits are durable.
 
 use std::fs;
 use std::ops::{Deref, DerefMut};
@@ -24,7 +24,7 @@ use super::patience::{Patience, Wait};
 use super::read_only;
 use super::volume::{Keeps, Standing, standing};
 
-/// A SQLite file, and what errors say of it.
+/// A SQLite file, and how to open it.
 #[derive(Clone, Debug)]
 pub struct StoreFile {
     kind: Kind,
@@ -35,11 +35,10 @@ pub struct StoreFile {
     names: Arc<Names>,
     creates: bool,
     foreign: bool,
-    /// Whether it is in the user's data directory.
+    /// Whether the file is in the user's data directory.
     is_default: bool,
 }
 
-/// What a file is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Workers,
@@ -77,34 +76,32 @@ impl StoreFile {
         }
     }
 
-    /// The same, but opened by the caller's code.
     pub fn with_opener(mut self, opener: Option<Opener>) -> Self {
         self.opener = opener;
         self
     }
 
-    /// The same, but created by its first use if there is none.
+    /// Allows the first use to create the file.
     pub fn with_creation(self, creates: bool) -> Self {
         Self { creates: self.creates || creates, ..self }
     }
 
-    /// The same, but it may be a database of the caller's own program.
+    /// Allows a database of the caller's own program.
     pub fn in_foreign(self, foreign: bool) -> Self {
         Self { foreign, ..self }
     }
 
-    /// The same, but for the worker id of a pod's ordinal.
     pub fn for_ordinal(self) -> Self {
         Self { keeps: Keeps::PodsOrdinal, ..self }
     }
 
-    /// The same, but nothing waits for others at the file for longer than this.
+    /// Limits how long operations wait for other processes.
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = self.patience.at_most(patience);
         self
     }
 
-    /// The default file in a folder of the user's.
+    /// Returns the default file in a folder of the user's.
     pub fn in_folder(kind: Kind, folder: &Path) -> Self {
         let file = Self::new(kind, folder.join(kind.default_name())).with_creation(true);
         Self { is_default: true, ..file }
@@ -118,7 +115,7 @@ impl StoreFile {
         &self.path
     }
 
-    /// Returns a command of the program, with the flag that names the file.
+    /// Returns a command of the program, with the option that names the file.
     pub fn command(&self, command: &str) -> String {
         match self.is_default {
             true => format!("`uidring {command}`"),
@@ -126,8 +123,8 @@ impl StoreFile {
         }
     }
 
-    /// Opens the file to use it, and checks all of it. If there is none, it is created only if that was asked
-    /// for: the ids of a new file are those of every other new one.
+    /// Opens the file for use and checks all of it. Creates a missing file only if the caller asked for that, because
+    /// all new files hand out the same ids.
     pub fn open_to_use(&self) -> Result<Opened, Error> {
         if !self.creates {
             self.existing_path()?;
@@ -135,7 +132,7 @@ impl StoreFile {
         self.open_or_create()
     }
 
-    /// Opens the file, after creating it if there is none, and checks all of it.
+    /// Opens the file and checks all of it. Creates a missing file.
     pub fn open_or_create(&self) -> Result<Opened, Error> {
         let path = self.absolute_path()?;
         self.check_place(&path)?;
@@ -144,7 +141,7 @@ impl StoreFile {
         self.checked(&path, "opened", None)
     }
 
-    /// Opens a file that exists and has this table, and checks the table.
+    /// Opens an existing file that has this table, and checks the table.
     pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
         let path = self.existing_path()?;
         self.check_place(&path)?;
@@ -152,8 +149,9 @@ impl StoreFile {
         self.checked(&path, "opened", Some(table))
     }
 
-    /// Fails as a use of the file would, as far as that shows while nothing is changed. `work` looks at a file that
-    /// exists, and is the default otherwise. What it closes drops this process's locks on the file: nothing here may have it open.
+    /// Fails where a use of the file would fail, as far as can be seen without changing anything. Calls `work` on an
+    /// existing file, or else returns the default. This process must not have the file open, because closing it here
+    /// may drop its locks.
     pub fn check<T: Default>(
         &self,
         work: impl Fn(&Connection) -> Result<T, Problem>,
@@ -164,7 +162,7 @@ impl StoreFile {
         };
         self.check_place(&path)?;
         if !self.exists(&path)? {
-            // Whoever starts the server may make it then, as systemd does.
+            // Whatever starts the server may still create the folder, as systemd does.
             if let Err(error) = self.check_folder(&path) {
                 warn_once(format!("a start would fail: {}", Chain(&error)));
             }
@@ -183,19 +181,19 @@ impl StoreFile {
             }
         };
         let count = beside(&path, commits::END);
-        // Read first: a commit is in the database before it is counted.
+        // Read the count first: a commit is in the database before it is counted.
         let compared = || {
             let counted = commits::counted(&count)?;
             let (last, done) = read_only::read(&path, look)?;
             commits::refuse_lost(last, counted, &count).map(|()| done)
         };
-        // What was read in the midst of a write is read again.
+        // Retry once, in case another process was writing.
         let done = self.patiently(|| compared().or_else(|_| compared()));
         done.map_err(|problem| self.error("read", problem))
     }
 
-    /// Refuses a path that the user named and whose folder is missing: it may be mistyped, and a file there would hand out
-    /// the ids of the right one.
+    /// Refuses a path whose folder is missing, unless it is the default: a file at a mistyped path would hand out the
+    /// ids of the right one.
     fn check_folder(&self, path: &Path) -> Result<(), Error> {
         match path.parent() {
             Some(folder) if !self.is_default && !folder.exists() => {
@@ -209,12 +207,12 @@ impl StoreFile {
         }
     }
 
-    /// Refuses a file that has another name.
+    /// Refuses a file that has a second name.
     fn check_names(&self, path: &Path) -> Result<(), Error> {
         self.names.check(path).map_err(|problem| self.error("used", problem))
     }
 
-    /// Refuses a file where another would hand out the same ids, and warns where one may.
+    /// Refuses a place where another file would hand out the same ids, and warns if that is only possible.
     fn check_place(&self, path: &Path) -> Result<(), Error> {
         match standing(path, self.keeps) {
             Standing::Refused(why) => {
@@ -231,8 +229,7 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Works in a transaction that writes, and commits it if the work returns `Ok(Ok(_))`. All tables exist
-    /// in it.
+    /// Runs `work` in a write transaction, in which all tables exist. Commits if it returns `Ok(Ok(_))`.
     pub fn write<T, E>(
         &self,
         connection: &mut Connection,
@@ -241,17 +238,17 @@ impl StoreFile {
         self.try_write(connection, work).map_err(|problem| self.error("written", problem))
     }
 
-    /// The same, with the problem itself.
+    /// Like [`write`](Self::write), but returns the problem itself.
     pub fn try_write<T, E>(
         &self,
         connection: &mut Connection,
         work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
     ) -> Result<Result<T, E>, Problem> {
-        // Where links lead, as SQLite names its log.
+        // Links are resolved, as in the name of SQLite's log.
         let path = connection.path().map_or_else(|| self.path.clone(), PathBuf::from);
         let mut wait = Wait::new(self.patience);
         let mut count = CommitCount::lock(&path, &mut wait)?;
-        // Others have only those locks of SQLite's that readers and people have.
+        // The count is locked, so only readers, `prune` and other software can hold SQLite's locks.
         connection.busy_timeout(wait.left().min(self.patience.standstill))?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
@@ -270,7 +267,7 @@ impl StoreFile {
         Ok(done)
     }
 
-    /// Works on a file that exists, outside a transaction.
+    /// Runs `work` on an existing file, outside a transaction.
     pub fn with_existing<T>(
         &self,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
@@ -281,7 +278,7 @@ impl StoreFile {
         self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.error("read", problem))
     }
 
-    /// The same for work that only reads, which needs no right to write.
+    /// Like [`with_existing`](Self::with_existing), for work that only reads and needs no right to write.
     pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let done = self.with_existing(&work);
         let is_denied = |error: &Error| matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
@@ -297,7 +294,7 @@ impl StoreFile {
             format::check_integrity(connection, None)?;
             Ok(work(connection)?)
         };
-        // What the other way was refused for says more.
+        // The first refusal says more.
         self.patiently(|| read_only::read(&path, read)).or(done)
     }
 
@@ -330,8 +327,8 @@ impl StoreFile {
         done.map(|connection| Opened { connection, _entry: entry })
     }
 
-    /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
-    /// not a file: two starts from two such databases would get the same numbers.
+    /// Returns an absolute path. SQLite reads `:memory:`, or an empty name, as a database without a file, and all of
+    /// these hand out the same numbers.
     fn absolute_path(&self) -> Result<PathBuf, Error> {
         check_path(self.kind.what(), &self.path)?;
         path::absolute(&self.path).map_err(|error| self.io_error("opened", error))
@@ -347,7 +344,7 @@ impl StoreFile {
             Kind::Segments => "segment create TAG --step S",
         });
         let problem = match self.path.to_string_lossy().contains('?') {
-            // As one writes it for the program.
+            // The user may have written it as in a URL.
             true => "there is no such file: a path in Rust has no parameters. To create the file, remove what \
                      follows the `?`, and call `.create(true)`"
                 .into(),
@@ -362,9 +359,9 @@ impl StoreFile {
         Err(self.error_from("opened", StoreErrorKind::NotFound, problem, None))
     }
 
-    /// Refuses what is no file, a file that is empty, and one that is gone while what belongs to it is there.
+    /// Refuses an empty file, anything that is not a file, and a missing file whose log or count is left.
     fn exists(&self, path: &Path) -> Result<bool, Error> {
-        // In this order: if another process creates the file meanwhile, nothing beside is seen without it.
+        // Look for those first: another process may create the file meanwhile, and creates it before them.
         let mut beside = ["-wal", commits::END].map(|end| beside(path, end)).into_iter();
         let left = beside.find(|path| path.exists());
         let found = look(path).map_err(|error| self.io_error("opened", error))?;
@@ -385,7 +382,6 @@ impl StoreFile {
         Err(self.error("used", Problem::Unusable(problem)))
     }
 
-    /// Creates the file, unless it exists.
     fn create(&self, path: &Path) -> Result<(), Error> {
         if self.exists(path)? {
             return Ok(());
@@ -402,7 +398,7 @@ impl StoreFile {
         new.link(path).map_err(explain)
     }
 
-    /// Opens the file and sets what its commits rely on, whoever opened it.
+    /// Opens the file and sets what durable commits need, even on a caller's own connection.
     fn connect(&self, path: &Path) -> Result<Connection, Problem> {
         let connection = match &self.opener {
             Some(opener) => opener.open(path)?,
@@ -413,29 +409,29 @@ impl StoreFile {
         };
         check_is_at(&connection, path)?;
         connection.busy_timeout(self.patience.standstill)?;
-        // Nothing is changed before this. A log that a crash has left may be another program's, and closing the
-        // connection would move it into the file and delete it.
+        // Do not let a close merge a log into the file and delete it before the file is recognised: the log may be
+        // another program's, left by a crash.
         let has_log = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
         format::recognise(&connection, self.foreign)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-        // The guards of the tables are triggers.
+        // The tables are guarded by triggers.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
-        // Finds more kinds of damage when a page is read.
+        // Detects more kinds of damage when a page is read.
         connection.pragma_update(None, "cell_size_check", "ON")?;
-        // Write-ahead logging: starts that insert and people who list do not wait for each other.
+        // With a write-ahead log, readers and writers do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        // The row must be on the disk before its id is used: one that a power failure takes back
-        // would be handed out again.
+        // The row must be on the disk before its id is used. Otherwise a power failure could undo it, and the id would
+        // be handed out again.
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // On macOS an ordinary sync may leave the row in the disk's cache. No effect elsewhere.
+        // On macOS, an ordinary sync may leave the row in the disk's cache. No effect elsewhere.
         connection.pragma_update(None, "fullfsync", "ON")?;
         check_durability(&connection)?;
         Ok(connection)
     }
 
-    /// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
-    /// file to write-ahead logging, where many processes that start at once meet.
+    /// Retries while the file is busy. SQLite's own busy timeout does not cover the switch of a new file to write-ahead
+    /// logging, which many processes may attempt at once.
     fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
         let mut wait = Wait::new(self.patience);
         loop {
@@ -449,22 +445,22 @@ impl StoreFile {
     }
 }
 
-/// Creates the tables, in a file that no other process knows.
+/// Creates the tables in a file that no other process knows.
 fn prepare_new(connection: &mut Connection) -> Result<(), Problem> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     format::prepare(&transaction)?;
     format::finish(&transaction, Commit::default().next())?;
     transaction.commit()?;
-    // Closing moves the log into the file as well, and says nothing where the disk is full: the file would get its
-    // name without what is left in the log, which keeps the temporary one and is removed.
+    // Closing would also merge the log, but would not report a full disk. The file would then be linked without the
+    // rest of its log.
     Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
 }
 
-/// Files that are created here are never empty.
+/// uidring never leaves an empty file.
 const EMPTY: &str = "the file is empty: it was cut off, or another program created it. If no id was \
                      ever handed out from it, remove it; else see docs/sqlite.md";
 
-/// A connection, which is dropped before the entry that counts it.
+/// A connection, which closes before its entry is dropped.
 pub struct Opened {
     connection: Connection,
     _entry: Entry,
@@ -484,11 +480,11 @@ impl DerefMut for Opened {
     }
 }
 
-/// Refuses a connection whose commits might not last. SQLite ignores a setting that it cannot make.
+/// Refuses a connection whose commits might not be durable. SQLite silently ignores a setting that it cannot apply.
 fn check_durability(connection: &Connection) -> Result<(), Problem> {
     let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-    // In exclusive mode a log needs no shared memory, nor locks that others see.
+    // In exclusive mode, SQLite takes no shared memory and no locks that other processes see.
     let locking: String = connection.pragma_query_value(None, "locking_mode", |row| row.get(0))?;
     if journal == "wal" && synchronous == 2 && locking == "normal" {
         return Ok(());
@@ -499,7 +495,7 @@ fn check_durability(connection: &Connection) -> Result<(), Problem> {
     ))
 }
 
-/// Returns the URL of a file, for people.
+/// Returns the file's URL for messages.
 fn url_of(path: &Path) -> String {
     format!("sqlite:{}", path.to_string_lossy().replace('%', "%25").replace('?', "%3F"))
 }

@@ -1,7 +1,6 @@
 //! The tables of a file, and their version.
 //!
-//! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is not used: it belongs to a user who
-//! keeps tables of an application in the same file.
+//! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is left to the application that may own the file.
 
 use std::io;
 use std::process;
@@ -11,11 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use super::columns::unsigned;
 use super::patience::GaveUp;
 
-/// The version of the tables. A file of any other version is refused.
+/// The version of the tables. Files of other versions are refused.
 const VERSION: i64 = 1;
 
-/// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
-/// would hand out the greatest id again after its row was deleted.
+/// The columns of Baidu's UidGenerator. Without AUTOINCREMENT, SQLite would reuse the greatest id after its row was
+/// deleted.
 const WORKER_NODE: &str = "CREATE TABLE WORKER_NODE (
     ID INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
     HOST_NAME VARCHAR(64) NOT NULL,
@@ -26,7 +25,7 @@ const WORKER_NODE: &str = "CREATE TABLE WORKER_NODE (
     CREATED TIMESTAMP NOT NULL
 )";
 
-/// The columns are those on a server; times are texts in UTC, which compare as the times do.
+/// The same columns as on a server. Times are texts in UTC, which sort like the times.
 const UIDRING_LEASE: &str = "CREATE TABLE UIDRING_LEASE (
     WORKER_ID INTEGER PRIMARY KEY NOT NULL,
     OWNER VARCHAR(255) NOT NULL,
@@ -48,9 +47,9 @@ const LEAF_ALLOC: &str = "CREATE TABLE leaf_alloc (
     update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP
 )";
 
-/// `LAST_WORKER_ID` is a copy of the counter of `WORKER_NODE`, which `integrity_check` compares with
-/// nothing. `COMMITS` and `LAST_COMMIT` are what [`commits`](super::commits) compares. `ONLY_WORKER_ID` is
-/// NULL except in a file for one worker id (see [`dedicated`](super::dedicated)).
+/// `LAST_WORKER_ID` is a copy of the counter of `WORKER_NODE`, which `integrity_check` does not cover. `COMMITS` and
+/// `LAST_COMMIT` are compared by [`commits`](super::commits). `ONLY_WORKER_ID` is NULL except in a file for one worker
+/// id (see [`dedicated`](super::dedicated)).
 const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     ONE INTEGER PRIMARY KEY NOT NULL CHECK (ONE = 1),
     VERSION INTEGER NOT NULL,
@@ -60,8 +59,7 @@ const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     ONLY_WORKER_ID INTEGER
 )";
 
-/// A trigger and indexes, by name. An index is a copy of its columns, and `integrity_check` compares it
-/// with the table.
+/// A trigger and indexes, by name. An index is a copy of its columns that `integrity_check` compares with the table.
 const GUARDS: [(&str, &str); 3] = [
     (
         "UIDRING_NODE_LAST",
@@ -82,15 +80,15 @@ const GUARDS: [(&str, &str); 3] = [
 /// Why a file cannot be used.
 pub enum Problem {
     Sqlite(rusqlite::Error),
-    /// The count of commits could not be used.
+    /// The file with the count of commits failed.
     Count(io::Error),
-    /// Others have the file.
+    /// Other processes keep the file locked.
     Locked(GaveUp),
-    /// The file is of another version, of another program, or damaged.
+    /// The file is damaged, or of another version or program.
     Unusable(String),
-    /// The file must not be used as it stands.
+    /// The file must not be used as it is.
     Denied(String),
-    /// There are no more worker ids.
+    /// No worker ids are left.
     UsedUp(String),
 }
 
@@ -116,8 +114,8 @@ pub fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Unusable(problem.into()))
 }
 
-/// Refuses another program's database, unless it is meant. Reads only. A file without any tables may become
-/// ours.
+/// Refuses another program's database, unless `foreign` allows it. Only reads. Accepts a file without tables, which may
+/// become ours.
 pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> {
     if has(connection, "UIDRING_FILE")? {
         return Ok(());
@@ -156,12 +154,11 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     )))
 }
 
-/// Refuses another version.
 pub fn check_version(connection: &Connection) -> Result<(), Problem> {
     is_ours(connection).map(drop)
 }
 
-/// Returns whether the file has our tables; another version of them is refused.
+/// Returns whether the file has our tables. Refuses other versions of them.
 pub fn is_ours(connection: &Connection) -> Result<bool, Problem> {
     if !has(connection, "UIDRING_FILE")? {
         return Ok(false);
@@ -186,7 +183,7 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
     connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? > 0))
 }
 
-/// Refuses a file of ours that lacks one of our tables.
+/// Refuses a file of ours that lacks a table.
 pub fn check_tables(connection: &Connection) -> Result<(), Problem> {
     if !is_ours(connection)? {
         return Ok(());
@@ -199,11 +196,10 @@ pub fn check_tables(connection: &Connection) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The remedy in every error about damage.
 pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place, which would \
                            repeat ids: follow \"Damage\" in docs/sqlite.md";
 
-/// Checks the structure of the file, or of one table with its indexes, and compares indexes with tables.
+/// Checks the structure of the file, or of one table, and compares indexes with tables.
 pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(), Problem> {
     let sql = match table {
         Some(table) => format!("PRAGMA integrity_check({table})"),
@@ -216,7 +212,7 @@ pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(
     unusable(format!("it is damaged: {}; {DAMAGED}", found.trim()))
 }
 
-/// Creates the tables in a new file, and guards that are missing.
+/// Creates the tables in a new file, and any guards that are missing.
 pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
     if !is_ours(transaction)? {
         for table in [WORKER_NODE, UIDRING_LEASE, LEAF_ALLOC, UIDRING_FILE] {
@@ -235,7 +231,7 @@ pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A commit: how many there are with it, and its random word.
+/// The number of a commit, counted from the file's first, and its random word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commit {
     pub count: u64,
@@ -243,29 +239,27 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// The one after this.
     pub fn next(self) -> Self {
-        // Forked children have their parent's random numbers, but no id of another process.
+        // A forked child repeats its parent's random numbers, but has another process id.
         let word = fastrand::u64(..) ^ u64::from(process::id()).rotate_left(32);
         Self { count: self.count + 1, word: word >> 1 }
     }
 }
 
-/// Returns the last commit before this transaction.
 pub fn last_commit(transaction: &Connection) -> rusqlite::Result<Commit> {
     let last = "SELECT COMMITS, LAST_COMMIT FROM UIDRING_FILE";
     transaction
         .query_row(last, [], |row| Ok(Commit { count: unsigned(row, 0)?, word: unsigned(row, 1)? }))
 }
 
-/// Records this commit, just before it is made.
+/// Records this commit. Call it just before the commit.
 pub fn finish(transaction: &Transaction<'_>, commit: Commit) -> rusqlite::Result<()> {
     let finish = "UPDATE UIDRING_FILE SET COMMITS = ?1, LAST_COMMIT = ?2";
     let values = [commit.count, commit.word].map(u64::cast_signed);
     transaction.execute(finish, values).map(drop)
 }
 
-/// Returns the greatest worker id that was ever handed out, or 0, if the counter and its copy agree.
+/// Returns the greatest worker id that was ever handed out, or 0. Fails if the counter and its copy differ.
 pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     let counter = counter(transaction)?;
     let last: i64 =
@@ -279,7 +273,7 @@ pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     ))
 }
 
-/// Returns SQLite's counter of `WORKER_NODE`, if no row is above it.
+/// Returns SQLite's counter of `WORKER_NODE`. Fails if a row is above it or negative.
 fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     let mut rows = transaction.prepare(
         "SELECT IIF(TYPEOF(seq) = 'integer', seq, NULL) FROM sqlite_sequence

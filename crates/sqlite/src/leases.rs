@@ -20,14 +20,12 @@ use crate::file::StoreFile;
 use crate::format::{self, Problem};
 use crate::range;
 
-/// The table `UIDRING_LEASE` in a SQLite file, for processes of one host.
+/// The table `UIDRING_LEASE` in a SQLite file, for the processes of one host.
 ///
-/// The file is that of [`SqliteWorkerNodes`](super::SqliteWorkerNodes), and what is said there of
-/// keeping it holds here. Leases end by this host's clock: where it is set, a lease may end early or
-/// late. Uids stay unique, since the next holder starts above the horizon.
+/// Keep the file, as [`SqliteStore`](super::SqliteStore) says. Leases end by this host's clock: if the clock is set, a
+/// lease may end early or late. Uids stay unique, because the next holder starts above the horizon.
 ///
-/// A forked child is refused if its parent had a SQLite file open when it forked: SQLite cannot be carried
-/// across a fork. The child may call `exec`.
+/// A forked child is refused if its parent had a SQLite file open at the fork. The child may call `exec`.
 ///
 /// ```
 /// use uidring::{CachedUidGenerator, Layout};
@@ -53,7 +51,7 @@ impl SqliteLeases {
         Self { file, options: LeaseOptions::default() }
     }
 
-    /// How worker ids are leased by generators; the defaults of [`LeaseOptions`] if not set.
+    /// Sets how generators lease worker ids. The default is that of [`LeaseOptions`].
     #[must_use]
     pub fn options(mut self, options: LeaseOptions) -> Self {
         self.options = options;
@@ -65,7 +63,8 @@ impl SqliteLeases {
         self.file.path()
     }
 
-    /// Fails as a start would, as far as that shows while nothing is changed. `only` is the worker id of an ordinal.
+    /// Fails where a start would fail, as far as can be seen without changing anything. `only` is the worker id of an
+    /// ordinal.
     pub(crate) fn check(&self, layout: &Layout, only: Option<u64>) -> Result<(), Error> {
         let fingerprint = layout.to_string();
         let denial = self.file.check(|connection| {
@@ -89,13 +88,13 @@ impl SqliteLeases {
         Ok(leases::readable(rows, &self.file.path().display()))
     }
 
-    /// Executes a statement that fences or frees a worker id.
+    /// Runs a statement that fences or frees a worker id.
     fn end(&self, worker_id: u64, update: &str) -> Result<LeaseRow, Error> {
         let mut connection = self.file.open("UIDRING_LEASE")?;
         let changed = self.file.write(&mut connection, |transaction| {
             let id = worker_id.cast_signed();
             let row = transaction.query_row(&DIALECT.list_leases(), (id, id), read).optional()?;
-            // SQLite would make a floating point number of a token that is too great.
+            // SQLite would turn a token that is too great into a floating point number.
             if let Some(Err(flaw)) = row {
                 return format::unusable(flaw);
             }
@@ -154,7 +153,7 @@ impl LeaseTable for SqliteLeases {
     }
 }
 
-/// Adds free rows, unless something is against it.
+/// Adds free rows, unless a layout, a range or an existing row forbids it.
 fn add_used(
     transaction: &Transaction<'_>,
     worker_ids: &RangeInclusive<u64>,

@@ -1,7 +1,7 @@
 //! Worker ids, leases and segments from a SQLite file: the embedded store, for one host.
 //!
-//! It brings SQLite by rusqlite, of which it takes a range of versions: cargo allows one SQLite in a
-//! program, and chooses the version that shares it with sqlx 0.8 or 0.9, or with diesel 2.
+//! SQLite comes from rusqlite. This crate accepts a range of its versions, because cargo allows only one SQLite in a
+//! program. Cargo picks the version that shares it with sqlx 0.8 or 0.9, or diesel 2.
 
 mod any_store;
 mod columns;

@@ -1,9 +1,9 @@
 //! Finds a second name of a file.
 //!
-//! SQLite keeps the log and the shared memory of a database beside it, by its name; so do we the count of
-//! commits. Under two names, by a hard link or as a mount point of its own, one file has two of each.
-//! Processes that use different names do not see each other's commits and hand out the same numbers, and
-//! each writes its log over the other's pages. A symbolic link is no second name: SQLite follows it first.
+//! The log, the shared memory and the count of commits are beside the database, under its name. A file with two names,
+//! by a hard link or as a mount point, has two of each. Processes with different names do not see each other's commits:
+//! they hand out the same numbers, and write their logs over each other's pages. A symbolic link is no second name,
+//! because SQLite follows it first.
 
 use std::fs;
 use std::path::Path;
@@ -15,22 +15,21 @@ use super::create::remove_temporary_names;
 use super::format::Problem;
 use super::volume;
 
-/// What is known of the names of a file, for as long as a table of it is in use.
+/// What is known of a file's names while one of its tables is in use.
 ///
-/// Both flags are Relaxed: nothing else is read by their order. They are no `Once`, in which a forked child
-/// would wait for a thread of its parent.
+/// Both flags are Relaxed: they order no other reads. A `Once` would make a forked child wait for a thread of its
+/// parent.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// Set when it was opened by its only name. A process that finds a name that was added later is refused,
-    /// so this one may go on. Two that each opened it by its only name, because it was moved in between and then
-    /// linked to its old name, are told by their [counts](super::commits) of commits, but not always before ids repeat:
-    /// docs/sqlite.md says so.
+    /// The file had a single name when it was checked. A later one is allowed here, because processes that use it are
+    /// refused. If the file is moved, opened, and linked back, two processes may each find a single name. Their
+    /// [counts](super::commits) of commits reveal that, but not always before ids repeat (see docs/sqlite.md).
     was_alone: AtomicBool,
     warned: AtomicBool,
 }
 
 impl Names {
-    /// Refuses a file with a second name. Warns once instead if that appeared while the file was in use.
+    /// Refuses a file with a second name. Warns once instead if the name appeared while the file was in use.
     pub fn check(&self, path: &Path) -> Result<(), Problem> {
         let Some(found) = second_name(path) else {
             self.was_alone.store(true, Ordering::Relaxed);
@@ -50,7 +49,7 @@ impl Names {
     }
 }
 
-/// Says which other name a file has, and what to do.
+/// Says what the second name is, if there is one, and what to do.
 pub fn second_name(path: &Path) -> Option<String> {
     if volume::is_mount_point(path) {
         return Some(
@@ -60,7 +59,7 @@ pub fn second_name(path: &Path) -> Option<String> {
         );
     }
     if links(path) > 1 {
-        // A process that was killed while it created the file, or has just done so, leaves one.
+        // A process that creates the file, or was killed meanwhile, leaves a temporary name.
         remove_temporary_names(path);
     }
     let links = links(path);

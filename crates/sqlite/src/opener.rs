@@ -1,4 +1,4 @@
-//! A caller's own way to open a file, and what is checked of it.
+//! The caller's function that opens a file, and the checks of its connection.
 
 use std::error::Error as _;
 use std::fmt;
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::create::identity;
 use super::format::{self, Problem};
 
-/// Opens a file, by a caller's code.
+/// The caller's function that opens a file.
 #[derive(Clone)]
 pub struct Opener(pub Arc<Open>);
 
@@ -23,8 +23,8 @@ impl fmt::Debug for Opener {
     }
 }
 
-/// Refuses a connection to another file than the path leads to: SQLite follows links by their text, and reads
-/// `/proc/PID/root`, which leads to the files of another mount namespace, as `/`.
+/// Refuses a connection to another file than the path leads to. SQLite follows links by their text, so it reads
+/// `/proc/PID/root`, the root of another mount namespace, as `/`.
 pub fn check_is_at(connection: &Connection, path: &Path) -> Result<(), Problem> {
     let file = |path: &Path| fs::metadata(path).ok().as_ref().map(identity);
     match connection.path().map(Path::new) {
@@ -38,14 +38,14 @@ pub fn check_is_at(connection: &Connection, path: &Path) -> Result<(), Problem> 
 }
 
 impl Opener {
-    /// Opens the file; refuses a connection to anything else, or within a transaction.
+    /// Opens the file. Refuses a connection to anything else, or within a transaction.
     pub fn open(&self, path: &Path) -> Result<Connection, Problem> {
-        // A link to nothing is no file, and an opener must not make one: ids would start anew.
+        // An opener must not create a file, or ids would start anew.
         let found = || fs::metadata(path).ok().as_ref().map(identity);
         let Some(file) = found() else {
             return format::unusable("there is no such file");
         };
-        // An error's text may repeat the statement, with a key in it.
+        // The error's text may repeat the statement, with a key in it.
         let connection = (self.0)(path).map_err(|error| {
             let source = error.source().and_then(|source| source.downcast_ref());
             match error.sqlite_error().or(source) {

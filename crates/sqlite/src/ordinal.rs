@@ -12,23 +12,20 @@ use crate::SqliteLeases;
 use crate::file::StoreFile;
 use crate::leases::Acquiring;
 
-/// How long after the end of a lease a start goes on trying.
+/// How long a start keeps trying after the end of a lease.
 const MORE: Duration = Duration::from_secs(5);
 
 /// The worker id of an [`Ordinal`], leased from a file on its pod's volume; of
 /// [`SqliteStore::ordinal`](crate::SqliteStore::ordinal).
 ///
-/// The file holds how far each holder may issue, before it does. So a pod that is started again goes on above
-/// what an earlier one of this ordinal has issued, also if that one still runs on a node that does not answer
-/// and was deleted by force.
+/// The file holds how far each holder may issue, before it does. So a restarted pod continues above all that earlier
+/// pods of this ordinal have issued, even if one of them still runs on an unreachable node after a forced deletion.
 ///
-/// A start waits until the lease of the one before has ended, if that did not give it back, and a bit longer;
-/// or as long as [`wait_for`](LeaseOptions::wait_for), if that is more. Then it is refused: another process
-/// with the same ordinal is alive, and uses the same volume.
+/// A start waits for the end of the previous lease and 5 s longer, or for [`wait_for`](LeaseOptions::wait_for) if that
+/// is more. Then it fails: another process with the same ordinal may be alive, with the same volume.
 ///
-/// The file is for that worker id alone, and for one layout. It is refused where a volume is missing, as in a
-/// container's own file system, an `emptyDir`, or memory; on file systems that several hosts use at once, as
-/// NFS; and for any other ordinal.
+/// The file is for that worker id alone, and for one layout. Another ordinal is refused. So is a file in a container's
+/// own file system, an `emptyDir` or memory, or on a file system that several hosts may use at once, such as NFS.
 ///
 /// ```
 /// use uidring::worker::Ordinal;
@@ -56,13 +53,13 @@ impl SqliteOrdinal {
         Self { leases: SqliteLeases::of(file.for_ordinal()), ordinal }
     }
 
-    /// How the worker id is leased, as for [`SqliteLeases::options`].
+    /// Sets how the worker id is leased, as [`SqliteLeases::options`] does.
     #[must_use]
     pub fn options(self, options: LeaseOptions) -> Self {
         Self { leases: self.leases.options(options), ..self }
     }
 
-    /// Says who holds the worker id, which is more than that none is free. `begun` is when the start began to wait.
+    /// Adds who holds the worker id to the error that none is free. `begun` is when the start began to wait.
     fn explain(&self, worker_id: u64, begun: Timestamp, error: Error) -> Error {
         if !matches!(error.store(), Some(TableError::NoFreeWorkerId { .. })) {
             return error;

@@ -1,4 +1,4 @@
-//! How long one waits for others at a file, and how.
+//! How long to wait for other processes at a file, and how.
 
 use std::fmt;
 use std::thread;
@@ -9,30 +9,30 @@ use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 /// How long to wait for others.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// While none of them gets anything done.
+    /// While they make no progress.
     pub standstill: Duration,
-    /// In all.
+    /// In total.
     pub in_all: Duration,
 }
 
 impl Patience {
-    /// A herd of a thousand starts has an end, which comes sooner if none of them gives up.
+    /// Even a thousand starts at once come to an end, and sooner if none of them gives up.
     pub const USUAL: Self =
         Self { standstill: Duration::from_secs(10), in_all: Duration::from_secs(60) };
 
-    /// The same, but no longer than this in all.
+    /// Limits both times.
     pub fn at_most(self, limit: Duration) -> Self {
         Self { standstill: self.standstill.min(limit), in_all: self.in_all.min(limit) }
     }
 }
 
-/// One wait, in the course of which others may get on.
+/// A wait for others, which may make progress meanwhile.
 pub struct Wait<T> {
     patience: Patience,
     began: Moment,
-    /// What others had got done when it was last looked at.
+    /// The progress of others when last seen.
     seen: Option<T>,
-    /// When that had changed, and how often it did.
+    /// When that changed, and how often.
     changed: Duration,
     changes: u64,
 }
@@ -43,9 +43,9 @@ impl<T: PartialEq> Wait<T> {
         Self { patience, began, seen: None, changed, changes: 0 }
     }
 
-    /// Sleeps for an eighth of the time that it has waited, so that many waiters leave the processors to the one
-    /// that they wait for; but for at most 10 ms, or newcomers would always come first. If patience ends, returns
-    /// why instead.
+    /// Sleeps for at most an eighth of the wait so far, so that many waiters leave the processors to the one that they
+    /// wait for. Never sleeps longer than 10 ms, or newcomers would always come first. When patience ends, returns why
+    /// instead.
     pub fn go_on(&mut self, others: T) -> Result<(), GaveUp> {
         let now = self.waited();
         if self.seen.as_ref() != Some(&others) {
@@ -67,7 +67,7 @@ impl<T: PartialEq> Wait<T> {
         Ok(())
     }
 
-    /// The time that is left of it all.
+    /// Returns what is left of the total time.
     pub fn left(&self) -> Duration {
         self.patience.in_all.saturating_sub(self.waited())
     }
@@ -77,11 +77,11 @@ impl<T: PartialEq> Wait<T> {
     }
 }
 
-/// Others have the file, and have had it for so long.
+/// Others kept the file locked for too long.
 #[derive(Debug)]
 pub struct GaveUp {
     waited: Duration,
-    /// For how long others had got nothing done.
+    /// How long others had made no progress.
     idle: Duration,
     changes: u64,
     standstill: Duration,
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn where_others_get_on_it_lasts_to_its_end() {
         let mut commits = 0;
-        // So short a standstill that any pause is longer.
+        // Shorter than any pause.
         let patience = Patience { standstill: MILLISECOND / 100, in_all: 100 * MILLISECOND };
         let gave_up = wait(patience, || {
             commits += 1;

@@ -1,4 +1,4 @@
-//! What the error of a file says: what happened, and what to do.
+//! The errors of a file: what happened, and what to do.
 
 use std::io::{self, ErrorKind};
 
@@ -13,7 +13,6 @@ use super::file::{Kind, StoreFile};
 use super::format::{DAMAGED, Problem};
 
 impl StoreFile {
-    /// The error for a file that could not be used.
     pub fn error(&self, action: &'static str, problem: Problem) -> Error {
         let (kind, problem) = match problem {
             Problem::Sqlite(error) => return self.sqlite_error(action, error),
@@ -46,7 +45,7 @@ impl StoreFile {
         self.error_from("used", kind, problem, None)
     }
 
-    /// The same error again, for what was not tried after it.
+    /// Repeats an error, for requests that were not tried after it.
     pub fn repeated(&self, error: &SqliteError) -> Error {
         let SqliteError::File { action, problem, kind, source, .. } = error;
         let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
@@ -64,7 +63,6 @@ impl StoreFile {
         Error::from(SqliteError::File { what, path, action, problem, kind, source })
     }
 
-    /// The error for what the system says of the path.
     pub fn io_error(&self, action: &'static str, error: io::Error) -> Error {
         let kind = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreErrorKind::Unreachable,
@@ -136,7 +134,7 @@ impl StoreFile {
     }
 }
 
-/// The same error, whose text has the text of its cause only once.
+/// Removes the text of the cause from the error's own text.
 fn once(error: rusqlite::Error) -> rusqlite::Error {
     let rusqlite::Error::SqliteFailure(code, Some(text)) = error else { return error };
     let cause = code.to_string();

@@ -1,4 +1,4 @@
-//! The range of worker ids of a file, in the table `UIDRING_RANGE`, which is made when a range is recorded.
+//! The range of worker ids of a file, in the table `UIDRING_RANGE`. Recording a range creates the table.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use uidring_store::{RangeRefusal, WorkerRange};
@@ -14,7 +14,6 @@ const UIDRING_RANGE: &str = "CREATE TABLE UIDRING_RANGE (
     LAST_ID BIGINT NOT NULL
 )";
 
-/// Returns the range, if one was recorded.
 pub fn recorded(connection: &Connection) -> rusqlite::Result<Option<WorkerRange>> {
     if !format::has(connection, "UIDRING_RANGE")? {
         return Ok(None);
@@ -28,7 +27,6 @@ pub fn recorded(connection: &Connection) -> rusqlite::Result<Option<WorkerRange>
         .optional()
 }
 
-/// Records a range.
 pub fn record(
     transaction: &Transaction<'_>,
     range: WorkerRange,

@@ -1,4 +1,4 @@
-//! Reading the file with an account that may only read it.
+//! Reads the file with an account that may only read it.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,13 +11,12 @@ use super::create::beside;
 use super::format::Problem;
 use super::opener::check_is_at;
 
-/// Calls what reads the file, as it stands on the disk if no process has a log beside it: without one, SQLite
-/// opens a file with write-ahead logging only where it could make the log, or if nobody writes. It takes no locks
-/// then, so that none of this process's can be dropped with it: a process that comes here cannot write.
+/// Runs `work` on a connection that only reads. If the file has no log, SQLite would need to create one, so the file is
+/// opened as immutable, without locks. This process must not be writing to it, because its locks may be dropped.
 ///
 /// # Errors
 ///
-/// That the file is busy, if somebody wrote meanwhile.
+/// The file is busy, if somebody wrote to it meanwhile.
 pub fn read<T>(
     path: &Path,
     work: impl FnOnce(&Connection) -> Result<T, Problem>,
@@ -41,7 +40,7 @@ pub fn read<T>(
     }
 }
 
-/// What changes when somebody writes to a file without a log beside it.
+/// Returns what changes when somebody writes to a file without a log.
 fn unlogged(path: &Path) -> Option<(SystemTime, u64)> {
     if beside(path, "-wal").exists() {
         return None;
@@ -50,7 +49,7 @@ fn unlogged(path: &Path) -> Option<(SystemTime, u64)> {
     Some((found.modified().ok()?, found.len()))
 }
 
-/// The path as SQLite reads it in a URI.
+/// Returns the path as part of SQLite's URI.
 fn uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -18,11 +18,10 @@ use crate::format::{self, Problem};
 
 /// A table `leaf_alloc` in a SQLite file, from which segments are loaded.
 ///
-/// Any number of processes of one host may use the file at once; it may be the file of worker ids.
-/// It is unique to that host and has to be kept, as [`SqliteStore`](crate::SqliteStore) says.
+/// Any number of processes of one host may use the file at once. It may also hold worker ids. Keep it, as
+/// [`SqliteStore`](crate::SqliteStore) says.
 ///
-/// Each load opens the file, which costs a millisecond or so: it is the file that stands there now,
-/// and one that was removed is an error.
+/// Each load opens the file again, so that a file that was removed is an error.
 ///
 /// ```
 /// use uidring_store::{NewSegmentTag, SegmentTable};
@@ -52,7 +51,7 @@ impl SqliteSegments {
         self.file.path()
     }
 
-    /// Fails as a start would, as far as that shows while nothing is changed. Returns the names of the tags.
+    /// Fails where a start would fail, as far as can be seen without changing anything. Returns the names of the tags.
     pub(crate) fn check(&self) -> Result<Vec<String>, Error> {
         self.file.check(|connection| {
             dedicated::refuse(connection, "segments")?;
@@ -62,7 +61,7 @@ impl SqliteSegments {
         })
     }
 
-    /// Changes the row of a tag, which then has this step, or is gone, and returns the tag as it was before.
+    /// Runs a statement on a tag's row, which must then have this step, or be gone. Returns the tag as it was before.
     fn change(
         &self,
         tag: &str,
@@ -93,7 +92,7 @@ impl SqliteSegments {
 }
 
 impl SegmentTable for SqliteSegments {
-    /// Makes the file and the table, unless they are there.
+    /// Creates the file and the table if they are missing.
     fn create_tag(&self, new: &NewSegmentTag) -> Result<(), Error> {
         let (tag, start, step, description) = new.columns();
         let mut connection = self.file.open_or_create()?;
@@ -130,7 +129,7 @@ impl SegmentTable for SqliteSegments {
     }
 }
 
-/// Refuses a row of which a trigger has made something else than this max_id and step.
+/// Refuses a row that does not have this `max_id` and step, because a trigger changed it.
 fn check_kept(
     transaction: &Transaction<'_>,
     tag: &str,
@@ -160,8 +159,7 @@ fn shown(number: Option<TagNumber>) -> String {
     }
 }
 
-/// Reads a row. One that is damaged must not hide the others of a list: left out, the tag would look as if it could
-/// be created again.
+/// Reads a row. A damaged one stays in a list: without it, the tag would look as if it could be created again.
 fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
     let text = |index| row.get_ref(index).map(|value| value.as_str().ok().map(str::to_owned));
     Ok(SegmentTag {
@@ -173,7 +171,7 @@ fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
     })
 }
 
-/// SQLite keeps a value of any type in a column.
+/// SQLite stores a value of any type in a column.
 fn number(value: ValueRef<'_>) -> TagNumber {
     match value {
         ValueRef::Integer(number) => Ok(number),
@@ -289,7 +287,7 @@ mod tests {
         assert!(matches!(load(&mut store, "A", 0), Err(LoadError::NoSuchTag { .. })));
     }
 
-    /// SQLite's one lock is waited for once in a call, and not once for each tag.
+    /// A call waits once for SQLite's lock, not once for each tag.
     #[test]
     fn a_file_that_is_locked_passes_and_costs_a_call_one_patience() {
         let (_folder, store) = new_file();

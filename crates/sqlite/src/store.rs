@@ -13,17 +13,15 @@ use super::file::{Kind, StoreFile};
 use super::opener::Opener;
 use super::{SqliteLeases, SqliteOrdinal, SqliteSegments, SqliteWorkerNodes};
 
-/// A SQLite file with tables of worker ids, of leases and of segments: the embedded store, for one
-/// host.
+/// A SQLite file with tables of worker ids, leases and segments: the embedded store, for one host.
 ///
-/// Any number of processes of one host may use the file at once. It is unique to that host and has
-/// to be kept: a copy of it on another host hands out worker ids and ranges that are in use. So does
-/// an older state that is put back, unless the newer count of commits is still beside it
-/// (`FILE-commits`). It must not stand on a network file system. In a container it has to be on a volume:
-/// in the container's own file system it is refused, or warned of where that is a whole disk.
+/// Any number of processes of one host may use the file at once. Keep it: a copy on another host hands out worker ids
+/// and ranges that are in use. So does an older state, unless the newer count of commits is still beside it
+/// (`FILE-commits`). Do not put it on a network file system. In a container, put it on a volume: a file in the
+/// container's own file system is refused, or warned about if that is a whole disk.
 ///
-/// Nothing but SQLite may open the file while it is in use: closing any descriptor of it drops the
-/// process's locks on it. Each start checks the file for damage, and refuses a damaged one.
+/// Only SQLite may open the file while it is in use: closing any descriptor of it drops the process's locks. Each start
+/// checks the file for damage, and refuses a damaged one.
 ///
 /// ```
 /// use uidring::CachedUidGenerator;
@@ -47,11 +45,11 @@ pub struct SqliteStore {
 #[derive(Clone, Debug)]
 enum Files {
     File(PathBuf),
-    /// A file for each kind in this folder.
+    /// The folder with a file for each kind.
     Folder(PathBuf),
 }
 
-/// The file of the worker ids.
+/// The path of the worker file.
 impl fmt::Display for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path(Kind::Workers).display())
@@ -59,14 +57,14 @@ impl fmt::Display for SqliteStore {
 }
 
 impl SqliteStore {
-    /// The tables in this file, which must exist unless it is [created](Self::create).
+    /// Returns the store in this file, which must exist unless [`create`](Self::create) is set.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::of(Files::File(path.into()))
     }
 
-    /// Whether the first use creates the file, in a folder that exists, if there is none. By default that is an
-    /// error, since ids of a new file begin anew: at a path that is mistyped they would be those of the right
-    /// file. [`WorkerTable::create`](uidring_store::WorkerTable::create),
+    /// Sets whether the first use creates a missing file, in a folder that exists. By default a missing file is an
+    /// error: at a mistyped path, a new file would hand out the ids of the right one.
+    /// [`WorkerTable::create`](uidring_store::WorkerTable::create),
     /// [`LeaseTable::create`](uidring_store::LeaseTable::create) and
     /// [`SegmentTable::create_tag`](uidring_store::SegmentTable::create_tag) always create it.
     #[must_use]
@@ -75,22 +73,19 @@ impl SqliteStore {
         self
     }
 
-    /// Whether the file may be a database of your own application, which has tables of other names. By default
-    /// that is an error: nothing is added to another program's database by mistake. The tables of uidring are
-    /// added to it, and it gets write-ahead logging.
+    /// Sets whether the file may be the database of your own application, with tables of other names. It gets uidring's
+    /// tables and write-ahead logging. By default another program's database is an error.
     #[must_use]
     pub fn foreign(mut self, foreign: bool) -> Self {
         self.foreign = foreign;
         self
     }
 
-    /// The tables in the user's own files: `uidring/workers.db` and `uidring/segments.db` in the
-    /// user's data directory (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux). They are made when they are
-    /// first used.
+    /// Returns the store in the user's own files: `uidring/workers.db` and `uidring/segments.db` in the user's data
+    /// directory (on Linux `$XDG_DATA_HOME`, or `~/.local/share`). The first use creates them.
     ///
-    /// In a container, whose own file system ends with it, files are refused unless they are on a volume.
-    /// If a container's root is a whole disk, perhaps that of a virtual machine, a process logs a warning when it
-    /// uses one.
+    /// In a container, files are refused unless they are on a volume. If the container's root is a whole disk, which
+    /// may be that of a virtual machine, a use only logs a warning.
     ///
     /// # Errors
     ///
@@ -105,17 +100,14 @@ impl SqliteStore {
         Self { files, opener: None, creates: false, foreign: false }
     }
 
-    /// Opens the files by this function, for a program with a VFS of its own, a key (SQLCipher) or
-    /// settings of its own.
+    /// Sets the function that opens the files, for a VFS, a key (SQLCipher) or other settings of your own.
     ///
-    /// Each use of a table calls it with an absolute path. It must open that path, for reading and
-    /// writing, without making a new file: the store makes its files itself, under a temporary name that
-    /// the function gets first. The store then sets what its commits rely on (`journal_mode`,
-    /// `synchronous`, triggers, the busy timeout), and refuses a connection on which these do not hold, or
-    /// which is open to another file.
+    /// Each use of a table calls it with an absolute path, which it must open for reading and writing. It must not
+    /// create a file: the store does that itself, under a temporary name that the function gets first. The store then
+    /// sets what its commits rely on (`journal_mode`, `synchronous`, triggers, the busy timeout). It refuses a
+    /// connection on which these have no effect, or one to another file.
     ///
-    /// Nothing else in the process may open the file, unless SQLite opens it: closing any descriptor of the
-    /// file drops SQLite's locks on it.
+    /// Only SQLite may open the file in this process: closing any descriptor of it drops SQLite's locks.
     ///
     /// ```
     /// use uidring_sqlite::{SqliteStore, rusqlite::Connection, rusqlite::OpenFlags};
@@ -140,28 +132,26 @@ impl SqliteStore {
         self
     }
 
-    /// The table `WORKER_NODE`: a fresh worker id for each start.
+    /// Returns the table `WORKER_NODE`, with a new worker id for each start.
     pub fn worker_nodes(&self) -> SqliteWorkerNodes {
         SqliteWorkerNodes::of(self.file(Kind::Workers))
     }
 
-    /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
+    /// Returns the table `UIDRING_LEASE`, with worker ids that are held, renewed and released.
     pub fn leases(&self) -> SqliteLeases {
         SqliteLeases::of(self.file(Kind::Workers))
     }
 
-    /// The worker id of this ordinal, held and given back. The file is for it alone, and is to be on the
-    /// volume of its pod.
+    /// Returns the leased worker id of this ordinal. The file is for it alone, on its pod's volume.
     pub fn ordinal(&self, ordinal: Ordinal) -> SqliteOrdinal {
         SqliteOrdinal::of(self.file(Kind::Workers), ordinal)
     }
 
-    /// The table `leaf_alloc`: segments of dense numbers.
+    /// Returns the table `leaf_alloc`, with segments of dense numbers.
     pub fn segments(&self) -> SqliteSegments {
         SqliteSegments::of(self.file(Kind::Segments))
     }
 
-    /// Returns whether the files are those in the user's data directory.
     pub(crate) fn is_default(&self) -> bool {
         matches!(self.files, Files::Folder(_))
     }

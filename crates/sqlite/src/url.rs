@@ -34,7 +34,7 @@ static OPTIONS: Owner = Owner {
     ],
 };
 
-/// How SQLite's stores are named and opened.
+/// How SQLite stores are named and opened.
 pub static KIND: StoreKind = StoreKind {
     options: &OPTIONS,
     schemes: &["sqlite"],
@@ -45,8 +45,9 @@ pub static KIND: StoreKind = StoreKind {
 };
 
 impl SqliteStore {
-    /// The file at this URL, `sqlite:PATH`, with [options](https://docs.rs/crate/uidring/latest/source/docs/options.md)
-    /// after a `?`. `sqlite:` alone means the files in the user's data directory. Percent-encode a `?` or `%` in the path.
+    /// Returns the store in the file at this URL, `sqlite:PATH`, with
+    /// [options](https://docs.rs/crate/uidring/latest/source/docs/options.md) after a `?`. `sqlite:` alone means the
+    /// files in the user's data directory. Percent-encode a `?` or `%` in the path.
     ///
     /// ```
     /// use uidring_sqlite::SqliteStore;
@@ -58,9 +59,9 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the URL is wrong. That includes `sqlite://`, which names different files in different
-    /// programs, `:memory:`, and a path that begins with `~`. For `sqlite:` alone, the errors of
-    /// [`in_data_directory`](Self::in_data_directory).
+    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the URL is wrong. That includes `sqlite://`,
+    /// which names different files in different programs, `:memory:`, and a path that begins with `~`. For `sqlite:`
+    /// alone, the errors of [`in_data_directory`](Self::in_data_directory).
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let (url, given) = KIND.read(url)?;
         Self::from_parts(&url, &given)

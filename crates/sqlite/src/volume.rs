@@ -1,35 +1,34 @@
-//! Where a file stands: on a volume, which outlives the container and belongs to one host, or not.
+//! Finds out whether a file is on a volume, which outlives the container and belongs to one host.
 //!
-//! Linux lists the mounts that a process sees in `/proc/self/mountinfo`, with the type of each file system.
+//! On Linux, `/proc/self/mountinfo` lists the mounts that a process sees, with the types of their file systems.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::container::{self, Container};
 
-/// What is known of a folder.
+/// The verdict on a folder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing speaks against it.
+    /// No objection.
     Fine,
-    /// It is on a container's root, which is a disk of its own: perhaps that of a virtual machine, which stays.
-    /// Says what the sign of the container is.
+    /// On a container's root that is a whole disk, perhaps of a virtual machine. Holds the sign of the container.
     Doubtful(String),
-    /// Others would hand out the same ids, or an older state of the file could come back. Says why.
+    /// Others would hand out the same ids, or an older state of the file could come back. Holds the reason.
     Refused(String),
 }
 
-/// Who may keep what in a folder.
+/// What the file in a folder is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// A host's processes their common file.
+    /// It is shared by the processes of a host.
     HostsIds,
-    /// A pod its own file.
+    /// It belongs to the ordinal of a pod.
     PodsOrdinal,
 }
 
-/// File systems that several hosts use at once. SQLite's log is shared by memory, on one host only, and
-/// locks may be granted to two.
+/// File systems that several hosts may use at once. SQLite shares its log through memory, which works on one host only,
+/// and two hosts may get the same lock.
 const OF_MANY_HOSTS: [&str; 14] = [
     "afs",
     "beegfs",
@@ -47,13 +46,12 @@ const OF_MANY_HOSTS: [&str; 14] = [
     "smbfs",
 ];
 
-/// File systems in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
-/// Kubernetes's folder of volumes that end with their pod.
+/// Where Kubernetes keeps volumes that end with their pod.
 const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
 
-/// Says what is known of the folder of this file, which need not exist.
+/// Judges the folder of this file. Neither needs to exist.
 pub fn standing(file: &Path, keeps: Keeps) -> Standing {
     let folder = file.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
     let folder = folder.unwrap_or_else(|| PathBuf::from("/"));
@@ -63,8 +61,8 @@ pub fn standing(file: &Path, keeps: Keeps) -> Standing {
     }
 }
 
-/// Says whether something is mounted at this file, rather than at a folder that it is in. The list of mounts is for
-/// kernels before Linux 5.8: a process may not see it, as in a root of its own without `/proc`.
+/// Returns whether something is mounted at the file itself. The list of mounts is for kernels before Linux 5.8; a
+/// process without `/proc` does not see it.
 pub fn is_mount_point(file: &Path) -> bool {
     is_mount_root(file) || is_listed(file)
 }
@@ -90,7 +88,6 @@ fn is_mounted(mounts: &str, file: &Path) -> bool {
     mounts.lines().filter_map(Mount::of_line).any(|mount| file == Path::new(&mount.point))
 }
 
-/// What Linux says about mounts.
 fn mounts() -> Option<String> {
     let text = fs::read("/proc/self/mountinfo").ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
@@ -115,7 +112,7 @@ fn judge(
     let Mount { point, kind, .. } = &mount;
     let name = kind.strip_prefix("fuse.").unwrap_or(kind);
     if is_ordinals || sign.is_some() {
-        // Of those in user space nobody has a list.
+        // Nobody has a list of the FUSE file systems that hosts share.
         let is_unknown = is_ordinals && kind.starts_with("fuse.");
         if OF_MANY_HOSTS.contains(&name) || is_unknown {
             return Standing::Refused(format!(
@@ -150,7 +147,7 @@ const REMEDY: &str = "mount a volume that stays, and name a file on it, or use a
 
 /// A line of `mountinfo`.
 struct Mount {
-    /// The folder of the file system that is mounted.
+    /// The mounted folder, within its file system.
     root: String,
     point: String,
     kind: String,
@@ -171,20 +168,20 @@ impl Mount {
         })
     }
 
-    /// Whether all of a disk is mounted here, and not a part of it or a layer of a container.
+    /// Whether a whole disk is mounted here, not a part of one or a container's layer.
     fn is_disk(&self) -> bool {
         self.root == "/" && self.source.starts_with("/dev/")
     }
 }
 
-/// The mount that a folder is on: the innermost, and of several at one point the last.
+/// Returns the mount of a folder: the innermost one, or the last of several at the same point.
 fn mount_of(mounts: &str, folder: &Path) -> Option<Mount> {
     let mounts = mounts.lines().filter_map(Mount::of_line);
     let around = mounts.filter(|mount| folder.starts_with(&mount.point));
     around.max_by_key(|mount| Path::new(&mount.point).components().count())
 }
 
-/// Spaces, tabs, newlines and backslashes are written as three octal digits.
+/// Decodes spaces, tabs, newlines and backslashes, each written as three octal digits.
 fn plain(field: &str) -> String {
     let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     codes.iter().fold(field.to_owned(), |field, (code, letter)| field.replace(code, letter))
@@ -194,7 +191,7 @@ fn plain(field: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What a pod sees, with containerd.
+    /// The mounts of a pod, with containerd.
     const POD: &str = "\
 600 500 0:200 / / rw,relatime master:1 - overlay overlay rw,lowerdir=/a,upperdir=/b,workdir=/c
 601 600 0:201 / /proc rw - proc proc rw
@@ -266,7 +263,7 @@ mod tests {
         assert_eq!(at("/tmp", None, Keeps::HostsIds), Standing::Fine);
         is_refused(at("/tmp", None, Keeps::PodsOrdinal), &["/tmp", "tmpfs"]);
         is_refused(at("/home/x", None, Keeps::PodsOrdinal), &["nfs4"]);
-        // Whatever the file is for, the disk is the same.
+        // The disk is the same for every use.
         for keeps in [Keeps::HostsIds, Keeps::PodsOrdinal] {
             let doubtful = Standing::Doubtful("the sign".into());
             assert_eq!(at("/var/lib", Some(&container(false)), keeps), doubtful);
@@ -274,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Roots that are a part of a disk, or of no disk: of Docker's drivers btrfs and zfs, and of LXC.
+    /// Roots that are a part of a disk or no disk, as with Docker's btrfs and zfs drivers and with LXC.
     #[test]
     fn a_container_without_layers_is_known() {
         for root in [

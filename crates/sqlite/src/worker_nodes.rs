@@ -18,8 +18,8 @@ use crate::file::StoreFile;
 use crate::format::{self, Problem};
 use crate::range;
 
-/// A table `WORKER_NODE` in a SQLite file, of [`SqliteStore`](crate::SqliteStore). Every assignment inserts a
-/// row, whose generated key is the worker id: used by one start, and never again.
+/// A table `WORKER_NODE` in a SQLite file; of [`SqliteStore`](crate::SqliteStore). Each assignment inserts a row. Its
+/// generated key is the worker id of one start, and never used again.
 #[derive(Clone, Debug)]
 pub struct SqliteWorkerNodes {
     file: StoreFile,
@@ -42,11 +42,11 @@ impl WorkerSource for SqliteWorkerNodes {
     }
 }
 
-/// [`create`](WorkerTable::create) makes the file; [`assign`](WorkerTable::assign) does if the store was told to
-/// ([`SqliteStore::create`](crate::SqliteStore::create)).
+/// [`create`](WorkerTable::create) creates the file. [`assign`](WorkerTable::assign) does so only with
+/// [`SqliteStore::create`](crate::SqliteStore::create), or in the user's data directory.
 impl WorkerTable for SqliteWorkerNodes {
-    /// Inserts a row and commits it to the disk, then returns its key. An id that does not fit the
-    /// layout is not spent: its row is rolled back.
+    /// Inserts a row, commits it to the disk, and returns its key. An id that does not fit the layout is not spent: its
+    /// row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
         let mut connection = self.file.open_to_use()?;
@@ -127,7 +127,7 @@ impl WorkerTable for SqliteWorkerNodes {
         self.file.with_existing(|connection| {
             let newest = connection.query_row(NEWEST_NODE, [], |row| optional_unsigned(row, 0))?;
             let age = age_in_seconds(older_than).cast_signed();
-            // All at once.
+            // Without a limit.
             let values = (newest.map(u64::cast_signed), age, -1);
             let removed = connection.execute(&DIALECT.prune_nodes(), values)?;
             Ok(Pruned { removed: removed as u64, newest })

@@ -1,4 +1,4 @@
-//! What URLs of MySQL and MariaDB may say.
+//! The options in URLs of MySQL and MariaDB.
 
 use uidring_store::options::{
     AUTHORITY, Alias, CERTIFICATE, CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, KEY, Kind,

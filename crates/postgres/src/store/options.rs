@@ -1,4 +1,4 @@
-//! What URLs of PostgreSQL may say.
+//! The options in URLs of PostgreSQL.
 
 use std::net::IpAddr;
 
@@ -110,11 +110,11 @@ pub static OWNER: Owner = Owner {
 pub struct HostAddress {
     pub name: String,
     pub port: u16,
-    /// In place of what its name would be looked up for.
+    /// Used instead of looking up the name.
     pub address: Option<IpAddr>,
 }
 
-/// Returns the servers that a URL names. As in libpq, those of the options stand for those before the database.
+/// Returns the servers that a URL names. As in libpq, hosts in the options replace those before the database.
 pub fn hosts(url: &Url, given: &Given) -> Result<Vec<HostAddress>, String> {
     let port = given.number(&PORT).and_then(|port| u16::try_from(port).ok());
     let mut hosts: Vec<_> = match given.text(&HOST) {

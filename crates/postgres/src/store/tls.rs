@@ -1,4 +1,4 @@
-//! Whom TLS trusts, and what it shows.
+//! The authorities that TLS trusts, and the client's certificate.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,29 +6,29 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use uidring_store::pem::{Authorities, ClientIdentity};
 
-/// What TLS is made of, read from files.
+/// The files of TLS, once read.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
-    /// In place of the authorities that the system trusts.
+    /// Replaces the authorities that the system trusts.
     authorities: Option<Arc<RootCertStore>>,
     identity: Option<Arc<ClientIdentity>>,
 }
 
 impl TlsOptions {
-    /// Trusts these authorities alone.
+    /// Trusts only these authorities.
     pub fn trust(&mut self, authorities: Authorities) {
         let mut roots = RootCertStore::empty();
-        // Each was seen to be whole.
+        // They were checked when they were read.
         roots.add_parsable_certificates(authorities.certificates);
         self.authorities = Some(Arc::new(roots));
     }
 
-    /// Shows a certificate.
+    /// Sets the client's certificate.
     pub fn show(&mut self, identity: ClientIdentity) {
         self.identity = Some(Arc::new(identity));
     }
 
-    /// Returns the options of a connection; nothing is trusted where TLS is not used.
+    /// Returns the configuration of a connection. Without TLS, it does not load the system's authorities.
     pub fn config(&self, is_used: bool) -> ClientConfig {
         let roots = match &self.authorities {
             Some(roots) => Arc::clone(roots),
@@ -38,7 +38,7 @@ impl TlsOptions {
         let builder = builder().with_root_certificates(roots);
         let Some(identity) = &self.identity else { return builder.with_no_client_auth() };
         let (chain, key) = (identity.chain.clone(), identity.key.clone_key());
-        // It was seen to fit when it was read.
+        // The key was checked when it was read.
         builder
             .clone()
             .with_client_auth_cert(chain, key)
@@ -46,7 +46,7 @@ impl TlsOptions {
     }
 }
 
-/// With ring, whatever else the process links: rustls would panic if it had to choose.
+/// Uses ring, whatever else the process links, because rustls panics if it has to choose.
 fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     let provider = PROVIDER.get_or_init(|| Arc::new(rustls::crypto::ring::default_provider()));
@@ -55,7 +55,7 @@ fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
         .expect("ring has the default versions of TLS")
 }
 
-/// What the system trusts. Where that is nothing, no certificate will do, and the error says so.
+/// Returns the system's authorities. If there are none, every certificate is refused, and the error says so.
 fn system_authorities() -> Arc<RootCertStore> {
     static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let load = || {

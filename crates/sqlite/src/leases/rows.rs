@@ -1,4 +1,4 @@
-//! What holders do with the table `UIDRING_LEASE`, in SQL.
+//! How a holder uses the table `UIDRING_LEASE`.
 
 use std::mem;
 use std::process;
@@ -23,11 +23,11 @@ use crate::format::{self, Problem};
 use crate::range;
 use crate::worker_nodes::{SqliteWorkerNodes, insert_node};
 
-/// A file from which a lease is acquired.
+/// The acquisition of a lease from a file.
 pub struct Acquiring {
     file: StoreFile,
     lasts: Duration,
-    /// The only worker id of the file.
+    /// The file's only worker id, if it is for one.
     only: Option<u64>,
     /// The connection of the last attempt.
     opened: Option<Opened>,
@@ -38,7 +38,7 @@ impl Acquiring {
         Self { file, lasts, only: None, opened: None }
     }
 
-    /// The same for this worker id, and for a file that has no other.
+    /// Sets the worker id, for a file that has no other.
     pub fn only(self, worker_id: u64) -> Self {
         Self { only: Some(worker_id), ..self }
     }
@@ -78,7 +78,7 @@ impl LeaseStore for Acquiring {
             }
             let shortage = shortage(transaction, request)?;
             match shortage.flaw {
-                // There is no other.
+                // The file has no other row.
                 Some(flaw) if self.only.is_some() => format::unusable(flaw),
                 _ => Ok(Err(Denial::Short(shortage))),
             }
@@ -101,15 +101,15 @@ impl LeaseStore for Acquiring {
     }
 }
 
-/// Returns the layout of a row that is for another one.
+/// Returns a denial if a row has another layout.
 pub fn foreign(connection: &Connection, fingerprint: &str) -> rusqlite::Result<Option<Denial>> {
     let foreign =
         "SELECT LAYOUT FROM UIDRING_LEASE WHERE LAYOUT <> ? AND TYPEOF(LAYOUT) = 'text' LIMIT 1";
     connection.query_row(foreign, [fingerprint], |row| row.get(0).map(Denial::Foreign)).optional()
 }
 
-/// The condition that a row can be used. SQLite keeps a value of any type in a column: a text is greater than each number,
-/// and a floating point number may be within the limits as well.
+/// Returns the condition that a row can be used. SQLite stores values of any type in a column: texts compare above all
+/// numbers, and a floating point number may be within the limits.
 fn is_usable(layout: &Layout, range: Option<WorkerRange>) -> String {
     format!(
         "({} AND TYPEOF(TOKEN) = 'integer' AND TYPEOF(HORIZON_TICK) IN ('integer', 'null')
@@ -118,7 +118,7 @@ fn is_usable(layout: &Layout, range: Option<WorkerRange>) -> String {
     )
 }
 
-/// Takes the lowest row that nobody holds, and that was not used too far ahead.
+/// Takes the lowest row that nobody holds and that is not too far ahead.
 fn take_row(
     transaction: &Transaction<'_>,
     request: &AcquireRequest,
@@ -142,7 +142,7 @@ fn take_row(
         .optional()
 }
 
-/// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no more.
+/// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. Returns `None` if no more fit.
 fn add_row(
     transaction: &Transaction<'_>,
     request: &AcquireRequest,
@@ -150,7 +150,7 @@ fn add_row(
     let range = range::recorded(transaction)?;
     let key = insert_node(transaction, &request.node)?;
     if !Fitting::new(&request.layout, range).has(key) {
-        // The whole transaction is rolled back.
+        // The caller rolls the transaction back.
         return Ok(None);
     }
     let newest = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= ?";
@@ -197,8 +197,8 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
     Ok(Shortage { leased, held, ends_in, ahead, flaw, range })
 }
 
-/// Reads the columns of a lease; of one that is damaged, what is wrong with it. SQLite keeps a value of any type
-/// in a column, and stores an integer beyond 2^63 - 1 as a floating point number.
+/// Reads a lease, or says what is wrong with its columns. SQLite stores values of any type in a column, and an integer
+/// beyond 2^63 - 1 as a floating point number.
 pub fn read(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
     match columns(row) {
         Ok(columns) => Ok(columns.read()),
@@ -226,23 +226,22 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
     })
 }
 
-/// Returns a time as SQLite's functions of time take it.
+/// Returns a duration for SQLite's time functions.
 fn seconds(lasts: Duration) -> String {
     format!("+{:.3}", lasts.as_secs_f64())
 }
 
-/// The first renewal comes right after the acquire, and uses the same connection: to close one, and to
-/// open another, takes longer than the rest.
+/// How long the connection of the acquisition is kept for the first renewal, which follows at once. Reopening the file
+/// takes longer than the rest.
 const STAYS_OPEN: Duration = Duration::from_secs(1);
 
-/// Renews and releases a row. Each time after the first it opens the file, and so notices one that was
-/// removed.
+/// Renews and releases a row. Every change but the first opens the file again, so it notices a file that was removed.
 pub struct Rows {
     file: StoreFile,
     seconds: String,
     opened: Option<Opened>,
     opened_until: Deadline,
-    /// In another process, a forked child, the connection is the parent's.
+    /// The process that opened the connection. A forked child must not close it.
     process: u32,
 }
 
@@ -255,7 +254,8 @@ impl Drop for Rows {
 }
 
 impl Rows {
-    /// Executes a statement on the row while this process holds it. It has to leave this horizon in it, or a later one.
+    /// Runs a statement on the row if this process still holds it. Fails unless the row then has this horizon or a
+    /// later one.
     fn change(
         &mut self,
         row: &LeasedRow,
@@ -266,7 +266,7 @@ impl Rows {
         let is_open = self.opened_until.remaining() != Some(Duration::ZERO);
         if let Some(mut connection) = self.opened.take().filter(|_| is_open) {
             let done = self.change_in(&mut connection, row, horizon, statement, values);
-            // Closing writes the log back into the file. Nobody has to wait for that.
+            // Closing writes the log back into the file. Nobody should wait for that.
             let close = move || drop(connection);
             let _ = thread::Builder::new().name("uidring-sqlite".into()).spawn(close);
             return done;
@@ -338,7 +338,7 @@ impl Rows {
     }
 }
 
-/// A tick and a sequence number, in columns that may be NULL.
+/// A tick and a sequence number, each from a column that may be NULL.
 type StoredHorizon = (Option<i64>, Option<i64>);
 
 impl RowStore for Rows {
@@ -363,7 +363,7 @@ impl RowStore for Rows {
              HORIZON_SEQUENCE = ?, RENEWED = {} WHERE WORKER_ID = ?",
             DIALECT.now
         );
-        // Also where the file is an older one, without its count: what was issued last belongs there.
+        // Release even into an older file that has lost its count: the last horizon belongs there.
         let held = LeasedRow { confirmed: None, ..row.clone() };
         self.change(&held, (tick, sequence), &free, (tick, sequence, row.worker_id.cast_signed()))
     }

@@ -27,12 +27,12 @@ impl SegmentStore for SqliteSegments {
                         continue;
                     }
                     Err(LoadError::Store(error)) => busy = Some(error),
-                    // It may concern only one of them.
+                    // One of the requests may be the cause: try each alone.
                     Err(_) => {}
                 }
             }
             for (index, request) in (start..).zip(requests) {
-                // A lock on the file is one for all tags: a call waits for it only once.
+                // The file's lock is the same for all tags, so wait for it only once.
                 if let Some(again) = busy.take() {
                     busy = again.store().map(|error| self.file.repeated(error));
                     loaded(index, Err(LoadError::Store(again)));
@@ -60,7 +60,7 @@ impl SqliteSegments {
         done.map_err(|problem| self.load_error(problem))?
     }
 
-    /// Reserves a range for each, and commits all of them to the disk at once.
+    /// Reserves a range for each request in one commit.
     fn load_together(
         &self,
         connection: &mut Option<Opened>,
@@ -75,7 +75,7 @@ impl SqliteSegments {
         Ok(done.map_err(|problem| self.load_error(problem))?.unwrap_or_else(|refused| refused))
     }
 
-    /// The connection of a call, which its first load opens.
+    /// Returns the connection of a call, which the first load opens.
     fn opened<'a>(&self, connection: &'a mut Option<Opened>) -> Result<&'a mut Opened, LoadError> {
         match connection {
             Some(opened) => Ok(opened),
@@ -83,7 +83,7 @@ impl SqliteSegments {
         }
     }
 
-    /// Tells what may pass, others at the file and a disk that is full, from what does not.
+    /// Tells problems that may pass, such as a lock or a full disk, from those that do not.
     fn load_error(&self, problem: Problem) -> LoadError {
         let error = self.file.error("written", problem);
         let may_pass = matches!(&error, Error::Store(error) if error.may_pass());
@@ -91,7 +91,6 @@ impl SqliteSegments {
     }
 }
 
-/// Takes a range from the row of a tag.
 fn reserve(
     transaction: &Transaction<'_>,
     request: &SegmentRequest,
@@ -133,7 +132,6 @@ fn reserve(
     Ok(Ok(range))
 }
 
-/// Whether it is tried again.
 fn file_error(error: Error) -> LoadError {
     if error.may_pass() { LoadError::Store(error) } else { LoadError::Refused(error) }
 }
