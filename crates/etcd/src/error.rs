@@ -1,4 +1,4 @@
-//! The errors of a cluster.
+//! Errors of a cluster.
 
 use std::fmt::Display;
 
