@@ -20,8 +20,8 @@ use crate::problem::{Action, Problem};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The least time for one endpoint: less is too short for an fsync on a busy disk. The deadline may then pass before
-/// all endpoints were tried; the next operation starts with the next one.
+/// The least time for one endpoint: less is too short for an fsync on a busy disk. If the deadline passes before all
+/// endpoints were tried, the next operation goes on with the next one.
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The greatest length of an answer. Ten thousand leases have 5 MB.
@@ -206,7 +206,6 @@ fn agent(store: &EtcdStore) -> Agent {
         .new_agent()
 }
 
-/// A problem as the log shows it.
 struct Told<'a>(&'a Problem, &'a EtcdStore);
 
 impl std::fmt::Display for Told<'_> {

@@ -1,8 +1,8 @@
 //! The counter that worker ids come from.
 //!
-//! etcd counts the changes of a key, its version. A worker id is the version that a change of the counter made, plus a
-//! base that the value holds. No two changes get the same version, even without comparing what was read, so a thousand
-//! simultaneous starts need not wait for each other.
+//! etcd counts the changes of a key: its version. Each change of the counter yields a worker id, its version offset by
+//! a base in the value. No two changes make the same version, even if nothing is compared, so a thousand simultaneous
+//! starts need not wait for each other.
 
 use serde_json::{Value, json};
 use uidring::Layout;

@@ -6,12 +6,10 @@ use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
-/// A key with its value.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     pub key: String,
     pub value: String,
-    /// The revision of the last change.
     pub mod_revision: i64,
     /// The number of changes since the key was created, including that.
     pub version: i64,

@@ -30,7 +30,7 @@ use crate::counter::Counter;
 /// The leases of an etcd cluster. Each worker id has a key.
 ///
 /// Others consider a lease expired once they have seen its key unchanged for its length and a tenth more, by their own
-/// clocks. So a start that finds only worker ids of dead holders takes a new one or, if the layout has none, has to
+/// clocks. A start that finds only worker ids of dead holders takes a new one. If the layout has none left, it must
 /// wait: set [`LeaseOptions::wait_for`].
 ///
 /// A renewal is one transaction, and may take a third of the lease at most, whatever the store's

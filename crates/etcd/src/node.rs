@@ -35,7 +35,6 @@ pub fn read(found: &KeyValue) -> Result<Value, Problem> {
     }
 }
 
-/// Returns the number in a field.
 pub fn field(found: &KeyValue, value: &Value, name: &str) -> Result<u64, Problem> {
     value[name].as_u64().ok_or_else(|| {
         Problem::Flawed(format!("the value of {} has no number `{name}`", found.key))
@@ -49,7 +48,6 @@ pub fn write(node: &NodeIdentity, now: Timestamp) -> String {
     .to_string()
 }
 
-/// Reads a start and its time.
 pub fn start(found: &KeyValue) -> Result<(WorkerNode, Timestamp), Problem> {
     let value = read(found)?;
     let created = Timestamp::from_millis(field(found, &value, "created")?.cast_signed());

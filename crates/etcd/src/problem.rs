@@ -29,7 +29,6 @@ pub enum Problem {
     Contended,
 }
 
-/// What to do about a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Retry on the next endpoint.
@@ -69,7 +68,6 @@ impl Problem {
         }
     }
 
-    /// Converts the problem for callers.
     pub fn error(self, cluster: String, limit: Duration) -> Error {
         let (kind, problem, source): (_, String, Option<Cause>) = match self {
             Self::Unfit { next, fitting } => return fitting.error(cluster, next),
@@ -163,7 +161,6 @@ fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
     }
 }
 
-/// The kind of a refusal, and its remedy.
 fn of_etcd(code: i64, message: &str) -> (StoreErrorKind, &'static str) {
     match code {
         _ if has(message, "learner") => (

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 const READINGS: usize = 64;
 
 /// Records a range and makes the counter begin at its first worker id, in one transaction. It fails if a start has
-/// counted up in between. A start that has not seen the range fails, too.
+/// counted up in between, and a start's fails if it has not seen the range.
 pub fn record(
     client: &mut Client,
     range: WorkerRange,

@@ -182,12 +182,10 @@ impl EtcdStore {
         format!("{}range", self.prefix)
     }
 
-    /// The prefix of the keys of starts.
     pub(crate) fn nodes(&self) -> String {
         format!("{}nodes/", self.prefix)
     }
 
-    /// The prefix of the keys of leases.
     pub(crate) fn lease_keys(&self) -> String {
         format!("{}leases/", self.prefix)
     }

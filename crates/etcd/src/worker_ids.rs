@@ -20,7 +20,6 @@ use crate::range::record;
 /// How many keys one transaction deletes. etcd allows 128 requests.
 const PRUNE_KEYS: usize = 100;
 
-/// A start and its time.
 type Start = (WorkerNode, Timestamp);
 
 /// The counter of an etcd cluster. Each assignment increments it, for a worker id that only one start ever uses.

@@ -17,9 +17,9 @@ const PAGES: usize = 3;
 /// How many leases of a page are tried. Most are soon taken.
 const TRIES: usize = 4;
 
-/// Takes a free lease from a sample of all. Returns `None` if it found none, or if they are so few that reading all is
-/// as good. It does not look for a lease that an earlier attempt took without learning of it, so it only serves a start
-/// that `is_new`, which ends with the first attempt to take one.
+/// Takes a free lease from a sample of all. Returns `None` if it finds none, or if reading all is as cheap. It does not
+/// look for a lease that an earlier attempt took if the answer was lost. So it only serves a start that `is_new`, which
+/// ends with the first attempt to take one.
 pub fn glance(
     client: &mut Client,
     request: &AcquireRequest,
@@ -50,7 +50,6 @@ pub fn glance(
     Ok(None)
 }
 
-/// Takes one of these leases.
 fn among(
     client: &mut Client,
     request: &AcquireRequest,

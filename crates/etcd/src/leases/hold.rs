@@ -54,9 +54,9 @@ impl RowStore for Holder {
     }
 }
 
-/// Writes the key unless somebody else has changed it. `known` must be what this holder wrote last, never another's
-/// row, because its revision lets the write pass. If an earlier attempt whose answer was lost has changed the key, this
-/// continues from there, or is done.
+/// Writes the key unless somebody else has changed it. `known` must be what this holder wrote last, because its
+/// revision lets the write pass. If an earlier attempt changed the key and its answer was lost, this goes on from
+/// there, or is done.
 fn change(
     client: &mut Client,
     known: &mut Row,

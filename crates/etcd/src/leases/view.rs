@@ -1,8 +1,8 @@
 //! What an acquire has seen of the leases, and how long they have not changed.
 //!
 //! An etcd transaction cannot read a clock, and hosts' clocks are not compared. So a lease has expired once this
-//! process, by its own monotonic clock, has seen the key unchanged for the lease's length and a margin. A live holder
-//! would have renewed it three times.
+//! process, by its own monotonic clock, has seen the key unchanged for the lease's length and a margin, in which a live
+//! holder renews three times.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
