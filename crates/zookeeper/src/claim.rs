@@ -132,8 +132,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Write::Create { path, data, mode: CreateMode::Ephemeral }
     }
 
-    /// Takes over the name from a previous holder: one known to be dead, or this one in an earlier session. Returns
-    /// true if the caller should look again, and false if somebody else holds the name.
+    /// Takes over the name from a holder known to be dead, or from this one in an earlier session. Returns true if the
+    /// caller should look again, false if somebody else holds the name.
     async fn inherit_name(&self, before: &Before) -> Result<bool, ZooKeeperError> {
         let previous = match before {
             Before::Start { previous } => previous.as_ref(),
@@ -155,8 +155,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         if matches!(before, Before::Start { .. }) {
             self.check_clock(&node, stored.timestamp)?;
         }
-        // One transaction, so that a third process about to become the holder either comes first, and this fails, or is
-        // too late. A write by a Java Leaf since the read above makes it fail, too.
+        // One transaction: a third process about to become the holder either comes first, and this fails, or is too
+        // late. It also fails if a Java Leaf wrote since the read above.
         let inherit = vec![
             Write::Check { path: node, version: other.version },
             Write::Set {
@@ -288,9 +288,9 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
     }
 
-    /// Creates the instance's node in Leaf's folder, optionally replacing an existing one. A bounded instance writes
-    /// its reservation in the same transaction, so that a later write to the node is known to be somebody else's.
-    /// Returns false if somebody wrote in between.
+    /// Creates the instance's node in Leaf's folder, or replaces one. A bounded instance writes its reservation in the
+    /// same transaction, so that later writes to the node are known to be others'. Returns false if somebody wrote in
+    /// between.
     async fn make_number(&self, instead: Option<String>) -> Result<bool, ZooKeeperError> {
         let registry = self.registry();
         let (path, data) = (registry.number_prefix(), self.endpoint(self.now()).to_json());

@@ -18,7 +18,7 @@ use super::registry::Registry;
 use super::tls::{Tls, TlsServer};
 
 /// Completes once every server has refused a handshake, because waiting then cannot help. First waits a quarter of the
-/// limit, in which most sessions are made. Sets `refusal` if a server has refused.
+/// limit, in which most sessions are made. Sets `refusal` at a refusal.
 pub async fn all_refused(
     registry: &Registry,
     tls: &Tls,

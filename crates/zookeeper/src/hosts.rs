@@ -51,7 +51,6 @@ pub fn parse(text: &str) -> Result<Vec<Host<'_>>, &'static str> {
     Ok(hosts)
 }
 
-/// Returns the text without the TLS prefixes.
 #[cfg(feature = "tls")]
 pub fn without_schemes(text: &str) -> String {
     // They appear nowhere else, because no path has an empty part.

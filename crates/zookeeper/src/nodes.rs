@@ -21,7 +21,6 @@ pub fn instance_and_number(node: &str) -> Option<(&str, i64)> {
     Some((instance, number.parse().ok()?))
 }
 
-/// The contents of an instance's node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub ip: String,

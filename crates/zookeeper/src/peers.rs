@@ -27,7 +27,6 @@ pub async fn compare(
         instance.is_some_and(|instance| instance != own && live.iter().any(|l| l == instance))
     });
     let peers: Vec<String> = nodes.map(|node| format!("{forever}/{node}")).collect();
-    // Nodes that are gone or unreadable do not count.
     let read = tree.read_all(&peers).await.into_iter();
     let mut ahead: Vec<i64> = read
         .filter_map(|(data, stat)| {

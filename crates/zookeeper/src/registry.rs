@@ -71,7 +71,6 @@ impl Registry {
         format!("/snowflake/{}/{folder}", self.name)
     }
 
-    /// The name of the instance's nodes.
     pub fn node_name(&self) -> String {
         let end = if self.is_bounded() { BOUNDED } else { "" };
         format!("{}{end}", self.instance)
@@ -126,7 +125,6 @@ impl Registry {
         self.error(StoreErrorKind::Corrupt, problem)
     }
 
-    /// A node does not hold readable JSON.
     pub fn unreadable(&self, node: &str) -> ZooKeeperError {
         self.corrupt(format!(
             "node {node} does not hold the JSON that it should; find out who wrote it, and correct \

@@ -82,7 +82,6 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
-    /// Logs in as this user.
     pub(super) fn login(mut self, user: Credentials) -> Self {
         self.auth = Some(user);
         self

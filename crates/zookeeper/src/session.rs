@@ -10,7 +10,6 @@ use super::error::ZooKeeperError;
 use super::registry::Outages;
 use super::tree::{Ensemble, Failure, Tree};
 
-/// The result of a start.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub worker_id: u64,
@@ -21,14 +20,13 @@ pub struct Claim {
 
 /// A lease's access to its session: a thread or, in models of the protocol, the session itself.
 pub trait SessionHandle: Send + 'static {
-    /// Claims a worker id in the registry.
     fn claim(&mut self, previous: Option<String>) -> Result<Claim, ZooKeeperError>;
 
     /// Tells the session what was done without the registry. Call it before storing anything.
     fn recall(&mut self, before: Before) -> Result<(), ZooKeeperError>;
 
     /// Stores the mark in the registry. After `patience` it fails, but the work goes on. The next call fails at once if
-    /// that work has failed for good or, if it has no patience itself, is not done yet.
+    /// that work failed for good or, called with zero patience, if it is not done.
     fn store(&mut self, mark: Mark, patience: Duration) -> Result<(), ZooKeeperError>;
 
     /// Stores the last mark, then ends the session.
@@ -175,9 +173,9 @@ impl<E: Ensemble> Session<E> {
         Ok((worker_id, mark))
     }
 
-    /// Refuses a session that may end before this process has stopped, because the servers would give the name away too
-    /// early. They end a session no earlier than its timeout after they last heard from it, and this host's clock may
-    /// run slower than theirs by a tenth.
+    /// Refuses a session that may end, and free the name, before this process has stopped. The servers end a session no
+    /// earlier than its timeout after they last heard from it, and this host's clock may run slower than theirs by a
+    /// tenth.
     fn check_session(&mut self, granted: Duration) -> Result<(), ZooKeeperError> {
         let registry = &self.applicant.registry;
         let Outages::Bounded(asked) = registry.outages else { return Ok(()) };

@@ -33,7 +33,6 @@ pub struct TlsServer {
     pub address: String,
 }
 
-/// The TLS configuration of a session.
 pub struct Prepared {
     /// For the client.
     pub options: TlsOptions,

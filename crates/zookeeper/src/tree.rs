@@ -1,5 +1,5 @@
-//! What the protocol needs from ZooKeeper: a tree of nodes, seen in a session. These traits have the real client behind
-//! them or, in models, a tree in memory.
+//! What the protocol needs from ZooKeeper: a tree of nodes, seen in a session. The real client implements these traits;
+//! models use a tree in memory.
 
 use std::time::Duration;
 
@@ -31,13 +31,11 @@ pub trait Tree: Clone {
     /// How long the servers keep a session without hearing from it.
     fn session_timeout(&self) -> Duration;
 
-    /// Whether the session has ended.
     fn is_over(&self) -> bool;
 
     /// Creates the folder if it does not exist.
     async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError>;
 
-    /// The names of a node's children.
     async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError>;
 
     /// A node's data; `None` if it does not exist.
@@ -92,7 +90,6 @@ pub enum Write {
     },
 }
 
-/// Why a transaction failed.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// A node does not exist.
