@@ -40,7 +40,6 @@ impl<'a> Answers<'a> {
         Ok(())
     }
 
-    /// Writes the answers if they are long.
     pub async fn write_if_long(&mut self) -> io::Result<()> {
         if self.bytes.len() >= FLUSH {
             self.write(self.bytes.len()).await?;

@@ -27,7 +27,6 @@ const BLOCK: usize = 256;
 /// How many ids are awaited at a time. A generator hands out as many at once.
 const WAITED: usize = 1024;
 
-/// The status at the front of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Status {
@@ -39,7 +38,6 @@ enum Status {
     NotAllowed = 5,
 }
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin,

@@ -50,8 +50,8 @@ impl Client {
         Some(is_right)
     }
 
-    /// Returns the next id of the recent name, if that is the requested one and has an id ready. Most requests need no
-    /// more than this, and no future.
+    /// Returns the next id of the recent name, if that is the requested one and has an id ready. Most requests need
+    /// only this, without a future.
     #[inline]
     pub fn ready(&mut self, text: Option<&[u8]>) -> Option<u64> {
         let recent = self.recent.as_ref().filter(|recent| self.is(recent, text))?;
@@ -119,7 +119,6 @@ impl Client {
     }
 }
 
-/// A name that a client asked for.
 pub struct Found<'a> {
     pub name: &'a Name,
     pub shared: &'a Shared,
@@ -133,7 +132,6 @@ impl Found<'_> {
         Ok(self.counted(1, taken))
     }
 
-    /// Counts a request for this many ids.
     pub fn counted<T>(self, ids: u64, done: Result<T, IssueError>) -> Result<T, IssueError> {
         match &done {
             Ok(_) => *self.issued += ids,

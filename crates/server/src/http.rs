@@ -38,7 +38,6 @@ use crate::wire;
 /// The least buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(stream: S, place: &Arc<Place>, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -54,8 +53,8 @@ where
         Ok::<_, Infallible>(response)
     });
     // The seat ends slow and idle connections without a timer for each. When the server drains, reading ends as if the
-    // client had closed its half, and `half_close` lets hyper still answer what has arrived. Pipelined answers are not
-    // gathered (`pipeline_flush`), because hyper does not limit their bytes.
+    // client had closed its half, and `half_close` makes hyper answer what has arrived. No `pipeline_flush`: hyper does
+    // not limit the gathered bytes.
     let mut connection = http1::Builder::new()
         .half_close(true)
         .header_read_timeout(None)

@@ -187,9 +187,9 @@ impl Names {
         self.get(text).filter(|name| !name.is_removed())
     }
 
-    /// Looks up a name. If it is unknown or was removed, the table is read again, because the tag may have been created
-    /// since. So a tag that existed when the request arrived is found, unless that takes too long. `arrived` is set at
-    /// the first unknown name. Requests that arrived together share it, so they wait for one reading.
+    /// Looks up a name. If it is unknown or was removed, the table is read again, because the tag may be new. So a tag
+    /// that existed when the request arrived is found, unless that takes too long. `arrived` is set at the first
+    /// unknown name. Requests that arrived together share it, and wait for one reading.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl Names {
         self.list_of(&self.tags())
     }
 
-    /// Also returns the tags that were asked for and then deleted, in no order.
+    /// Like [`list`](Self::list), with the tags that were asked for and then deleted, in no order.
     pub(crate) fn list_with_deleted(&self) -> (Vec<Arc<Name>>, Vec<Arc<Name>>) {
         let tags = self.tags();
         let names = self.list_of(&tags);

@@ -21,7 +21,6 @@ use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 use crate::wire;
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, ends: Option<Ends>, place: &Place, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin,

@@ -21,7 +21,7 @@ pub enum Farewell {
     Draining = 1,
     /// The client asked for nothing for too long.
     Idle = 2,
-    /// The client neither completed a request nor received an answer in time.
+    /// The client did not complete a request or receive an answer in time.
     Slow = 3,
 }
 
@@ -33,7 +33,6 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(u64::MAX >> 8)
 }
 
-/// What a connection waits for.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Waits {
@@ -115,7 +114,6 @@ impl Seats {
         Ok(Seated { stream, place, looked: None, has_ended: false })
     }
 
-    /// Returns the number of connections.
     pub fn count(&self) -> usize {
         self.lock().count
     }

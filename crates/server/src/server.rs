@@ -407,8 +407,7 @@ async fn greet<S>(
     let place = Arc::clone(stream.place());
     match tls {
         None => serve(stream, protocol, ends, place, shared).await,
-        // Boxed, to keep it out of other connections' futures. The timeout covers the whole handshake, even if parts of
-        // it were answered.
+        // Boxed, to keep it out of other connections' futures. The timeout covers the whole handshake.
         Some(tls) => {
             let encrypted = async {
                 match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {

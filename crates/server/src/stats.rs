@@ -111,8 +111,8 @@ pub struct ProtocolStats {
 }
 
 impl ProtocolStats {
-    /// Returns the time within which this share of the requests, 0 to 1, was answered, from reading a request to
-    /// handing its answer to the system; `None` without requests. At most a quarter too high.
+    /// Returns the time within which this share of the requests, 0 to 1, was answered, measured as in
+    /// [`total_time`](Self::total_time); `None` without requests. At most a quarter too high.
     pub fn time_of(&self, share: f64) -> Option<Duration> {
         let all: u64 = self.times.iter().sum();
         let wanted = ((all as f64 * share).ceil() as u64).max(1);

@@ -23,7 +23,6 @@ use crate::wire::{self, Answered};
 /// The bits of Twitter's worker id, and of the datacenter above it.
 const TWITTERS_BITS: u32 = 5;
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin,

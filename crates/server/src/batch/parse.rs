@@ -11,7 +11,6 @@ const PASSWORD: u8 = 0x80 | VERSION;
 /// The length of what precedes the name.
 const HEAD: usize = 8;
 
-/// The front of the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A request for `count` ids of a name; an empty name means the default.

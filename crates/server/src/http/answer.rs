@@ -24,8 +24,7 @@ pub async fn beside(make: impl FnOnce() -> Response<Body> + Send + 'static) -> R
 }
 
 /// Like [`beside`], for an answer that may also be long. It holds a permit until its last piece is written, and fails
-/// if there is none. Long answers are made one at a time, so one thread stays free for short ones: `/readyz` does not
-/// wait behind pages.
+/// if there is none. Long answers are made one at a time, so `/readyz` and other short ones have a free thread.
 pub async fn long(
     shared: &Arc<Shared>,
     asked: Asked,

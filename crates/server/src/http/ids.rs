@@ -73,7 +73,6 @@ pub async fn find(
     }
 }
 
-/// Reads the number of ids and their format.
 fn wanted(shared: &Shared, asked: &Asked) -> Result<(usize, Format), String> {
     if let Some(text) = asked.problem_of_query(&["name", "count", "format"]) {
         return Err(text);

@@ -7,7 +7,6 @@ use super::kind;
 /// The length of the longest id: 19 digits, two quotes and a comma.
 const LONGEST: usize = 22;
 
-/// The format of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Text,

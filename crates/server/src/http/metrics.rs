@@ -61,7 +61,6 @@ impl Shown {
         Self { own, others, deleted }
     }
 
-    /// Whether the shared series exists.
     fn have_others(&self) -> bool {
         !self.others.is_empty() || !self.deleted.is_empty()
     }
@@ -168,7 +167,6 @@ fn publish_server(shared: &Shared, names: &Shown) {
     }
 }
 
-/// Publishes what these names issued together.
 fn publish_name<'a>(
     text: &str,
     names: impl Iterator<Item = &'a Arc<Name>> + Clone,

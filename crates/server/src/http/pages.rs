@@ -101,7 +101,6 @@ fn number(column: TagNumber) -> String {
     column.map_or_else(|why| format!("({why})"), |number| number.to_string())
 }
 
-/// A page with one table.
 struct Table(String);
 
 impl Table {

@@ -25,7 +25,6 @@ pub async fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
     }
 }
 
-/// Returns the requested form of the id.
 fn form(asked: &Asked) -> Result<(&'static str, Read), String> {
     if let Some(text) = asked.problem_of_query(&["name", "format"]) {
         return Err(text);

@@ -7,7 +7,6 @@ use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Uri, Version};
 
-/// A request without its body.
 pub struct Asked {
     method: Method,
     uri: Uri,
@@ -43,7 +42,6 @@ impl Asked {
         self.method == Method::HEAD
     }
 
-    /// The path as sent.
     pub fn path(&self) -> &str {
         self.uri.path()
     }
@@ -62,7 +60,6 @@ impl Asked {
         self.uri.authority().map(|authority| authority.as_str())
     }
 
-    /// Returns all headers with this name.
     pub fn headers(&self, name: HeaderName) -> impl Iterator<Item = &[u8]> {
         self.headers.get_all(name).into_iter().map(|value| value.as_bytes())
     }

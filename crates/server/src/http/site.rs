@@ -37,7 +37,7 @@ pub fn problem(asked: &Asked) -> Option<&'static str> {
 }
 
 /// Refuses requests that another site's page may have a browser send. If only this host can ask, and needs no token,
-/// such a page may even have pointed its own name at this host. Then the only valid host name is `localhost`.
+/// such a page may even have pointed its own name here, so the only valid host name is `localhost`.
 pub fn refusal(shared: &Shared, asked: &Asked) -> Option<String> {
     const ANOTHER: &str = "a page of another site asked for this in a browser; it may not";
     let is = |name, value: &[u8]| asked.header(HeaderName::from_static(name)) == Some(value);

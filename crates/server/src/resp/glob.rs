@@ -7,7 +7,6 @@ pub struct Pattern(Vec<Part>);
 enum Part {
     /// Any number of bytes.
     Star,
-    /// Any byte.
     Any,
     One(u8),
     Class(Box<[bool; 256]>),

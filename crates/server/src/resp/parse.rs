@@ -15,7 +15,6 @@ impl Args {
         self.0.len()
     }
 
-    /// Returns a word of the request.
     pub fn get<'a>(&self, request: &'a [u8], index: usize) -> Option<&'a [u8]> {
         let Range { start, end } = self.0.get(index)?;
         Some(&request[*start as usize..*end as usize])
@@ -27,7 +26,6 @@ impl Args {
     }
 }
 
-/// The front of the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A request of this many bytes. Without words, it is empty.

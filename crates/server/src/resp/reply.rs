@@ -66,7 +66,6 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(if self.is_3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// Begins an array.
     pub fn array(&mut self, length: usize) {
         self.head(b'*', length);
     }

@@ -16,7 +16,6 @@ use crate::error::IssueError;
 use crate::listener::{Ends, Protocol};
 use crate::shared::Shared;
 
-/// The state of a client.
 pub struct Session {
     pub(super) client: Client,
     /// `None` on a Unix socket.
@@ -33,7 +32,6 @@ pub struct Session {
     pub(super) ids: Vec<u64>,
 }
 
-/// Which commands are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replies {
     On,

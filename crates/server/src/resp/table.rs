@@ -58,7 +58,6 @@ pub fn is_command(command: &[u8], words: usize) -> bool {
     })
 }
 
-/// Describes what is wrong with a command.
 pub fn problem(command: &[u8]) -> String {
     match find(command) {
         Some((name, ..)) => format!("wrong number of arguments for '{name}' command"),

@@ -94,7 +94,6 @@ impl Session {
         Ok(())
     }
 
-    /// Answers the kept requests.
     async fn exec(&mut self, answers: &mut Answers<'_>) -> io::Result<()> {
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         if transaction.is_broken {

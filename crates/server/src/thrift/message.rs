@@ -1,7 +1,7 @@
 //! Thrift's framed binary messages.
 //!
-//! Apache's library reads and writes them. It only gets whole frames. With strings limited to the frame's size and the
-//! library's own limit of 64 nested fields, it takes memory and time in proportion to the frame.
+//! Apache's library reads and writes them. It only gets whole frames. Strings are limited to the frame's size and
+//! nesting to 64 fields, so memory and time are proportional to the frame.
 
 use thrift::protocol::{
     TBinaryInputProtocol, TBinaryOutputProtocol, TFieldIdentifier, TInputProtocol,
