@@ -37,7 +37,7 @@ pub fn cache(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     for name in shared.names.list() {
         let Issuer::Segment(handle) = name.issuer() else { continue };
         let Ok(stats) = handle.stats() else { continue };
-        // Which of Leaf's two buffers, which alternate, would be in use.
+        // Which of Leaf's two alternating buffers would be in use.
         let used_up = stats.loads.saturating_sub(stats.segments as u64);
         let value = stats.position.map_or_else(|| "none".into(), |id| id.to_string());
         table.row(&[

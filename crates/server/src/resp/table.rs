@@ -35,7 +35,7 @@ pub const COMMANDS: &[(&str, i64, i64)] = &[
     ("watch", -2, -1),
 ];
 
-/// The length of the longest command, or more.
+/// No command is longer.
 pub const MAX_COMMAND: usize = 16;
 
 /// Returns a command in capitals, or nothing if it is too long.
