@@ -1,4 +1,4 @@
-//! A client: a connection that is made anew when it broke, and ids by it.
+//! The client: ids over a connection that it re-establishes.
 
 use std::net::ToSocketAddrs;
 use std::path::Path;
@@ -7,12 +7,12 @@ use crate::connection::{Address, Connection};
 use crate::error::ClientError;
 use crate::options::Options;
 
-/// A connection to a server, which is made anew when it broke.
+/// A connection to a server. It reconnects if the connection breaks.
 #[derive(Debug)]
 pub struct Client {
     address: Address,
     options: Options,
-    /// None since it broke.
+    /// `None` after it broke.
     connection: Option<Connection>,
 }
 
@@ -36,15 +36,15 @@ impl Client {
         Options::new().connect_tcp(address)
     }
 
-    /// Fills the whole of `out` with increasing ids of a name, the server's default one if `name` is empty.
-    /// That is one request, and the server limits how many ids one may ask for (100,000 by default).
+    /// Fills `out` with increasing ids of a name, or of the server's default name if `name` is empty. This is one
+    /// request, and the server limits its number of ids (100,000 by default).
     ///
-    /// If the connection breaks, which a server does to those that ask for nothing for long, it is made anew
-    /// and ids are asked for once more. Ids of an answer that broke off are dropped.
+    /// If the connection is broken, for example because the server closed it as idle, the client reconnects and asks
+    /// once more. Ids of an incomplete answer are dropped.
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; `out` is as it was then.
+    /// [`ClientError`]. `out` is then unchanged.
     pub fn fill(&mut self, name: &str, out: &mut [u64]) -> Result<(), ClientError> {
         if out.is_empty() {
             return Ok(());
@@ -55,7 +55,7 @@ impl Client {
         if let Some(mut connection) = self.connection.take() {
             let done = connection.ids(name, count, out);
             match done {
-                // It was broken already, or the server has ended meanwhile.
+                // It was already broken, or the server stopped meanwhile.
                 Err(ClientError::Broken(_)) => {}
                 done => {
                     self.keep(connection, &done);
@@ -69,17 +69,16 @@ impl Client {
         done
     }
 
-    /// Ids of a name one at a time, of batches of so many. A batch that is not used up when the client is
-    /// dropped is lost.
+    /// Returns a source of single ids of a name, which asks for `size` at a time. Ids left when it is dropped are lost.
     pub fn prefetch(&mut self, name: impl Into<String>, size: usize) -> Prefetch<'_> {
         Prefetch::new(self, name.into(), size)
     }
 
-    /// Keeps a connection unless answers could be taken for those of other requests.
+    /// Keeps a connection, unless a late answer could be taken for that of another request.
     fn keep(&mut self, connection: Connection, done: &Result<(), ClientError>) {
         let is_whole = match done {
             Ok(()) | Err(ClientError::LongName { .. }) => true,
-            // After some of these it ends; then it is found broken.
+            // The server ends the connection after some refusals. The next request then finds it broken.
             Err(ClientError::Refused { .. }) => true,
             Err(_) => false,
         };
@@ -96,19 +95,19 @@ impl Client {
 }
 
 impl Options {
-    /// Connects to a Unix socket. While the server accepts nobody and its queue is full, this waits without a
+    /// Connects to a Unix socket. If the server accepts no connections and its queue is full, this waits without a
     /// timeout.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Connect`], and as [`Client::fill`] where there is a password.
+    /// [`ClientError::Connect`]; with a password, also those of [`Client::fill`].
     #[cfg(unix)]
     pub fn connect_unix(self, path: impl AsRef<Path>) -> Result<Client, ClientError> {
         self.connect(Address::Unix(path.as_ref().to_owned()))
     }
 
-    /// Connects to a TCP socket, the first one of `address` that answers. A name is looked up here alone: to
-    /// connect again goes to the same addresses.
+    /// Connects to a TCP socket, the first address that answers. A host name is only resolved here: reconnecting uses
+    /// the same addresses.
     ///
     /// # Errors
     ///
@@ -128,13 +127,13 @@ impl Options {
     }
 }
 
-/// Ids of one name that a [`Client`] asks for in batches; from [`Client::prefetch`].
+/// Single ids of one name, which a [`Client`] fetches in batches. Created by [`Client::prefetch`].
 #[derive(Debug)]
 pub struct Prefetch<'a> {
     client: &'a mut Client,
     name: String,
     batch: Vec<u64>,
-    /// How many of the batch are handed out, or are no ids.
+    /// How many of the batch are handed out, or not filled yet.
     used: usize,
 }
 
@@ -144,7 +143,7 @@ impl<'a> Prefetch<'a> {
         Self { client, name, batch: vec![0; size], used: size }
     }
 
-    /// Returns the next id; a request is made when the batch is used up.
+    /// Returns the next id. Sends a request if the batch is used up.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One connection, and the bytes of requests and answers.
+//! One connection, and the format of requests and answers.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,10 +13,10 @@ use crate::error::{ClientError, Refusal};
 const VERSION: u8 = 1;
 const PASSWORD: u8 = 0x81;
 
-/// A server's texts are shorter by far.
+/// The greatest length of a server's text. Real ones are far shorter.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// Where the server is.
+/// The server's address.
 #[derive(Clone, Debug)]
 pub enum Address {
     #[cfg(unix)]
@@ -59,7 +59,7 @@ impl Write for Stream {
 pub struct Connection {
     stream: Stream,
     timeout: Duration,
-    /// An answer, of which so many bytes have come.
+    /// An answer. `received` bytes of it have come.
     bytes: Vec<u8>,
     received: usize,
 }
@@ -98,7 +98,7 @@ impl Connection {
 
     pub fn ids(&mut self, name: &str, count: u32, out: &mut [u64]) -> Result<(), ClientError> {
         let ids = self.ask(VERSION, name, count)?;
-        // All have come: `out` is filled whole or not at all.
+        // All have come, so `out` is filled completely or not at all.
         for (id, bytes) in out.iter_mut().zip(ids.as_chunks().0) {
             *id = u64::from_le_bytes(*bytes);
         }
@@ -121,7 +121,7 @@ impl Connection {
         };
         self.received = 0;
         let sent = self.stream.write_all(&request);
-        // A server that has ended the connection may have said why.
+        // A server that closed the connection may have said why.
         if let Err(error) = sent
             && !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
         {
@@ -160,12 +160,12 @@ impl Connection {
         Err(ClientError::Refused { kind, text })
     }
 
-    /// Reads until there are `wanted` bytes of an answer, and no more than `most`.
+    /// Reads until `wanted` bytes of an answer have come, but never more than `most`.
     fn receive(&mut self, wanted: usize, most: usize) -> io::Result<()> {
         if self.bytes.len() < most {
             self.bytes.resize(most, 0);
         }
-        // The socket's timeout is for each read: a server that sends byte after byte would have no end.
+        // The socket's timeout applies to each read, so a server that sends single bytes could go on forever.
         let begin = Instant::now();
         while self.received < wanted {
             match self.stream.read(&mut self.bytes[self.received..most]) {

@@ -1,4 +1,4 @@
-//! What may go wrong.
+//! Errors of the client.
 
 use std::error::Error;
 use std::fmt;
@@ -8,43 +8,43 @@ use std::time::Duration;
 
 /// Why there are no ids.
 ///
-/// `{:?}` prints its text and its cause's on one line, so a `main` that returns it prints `Error: ` and what to do.
+/// `{:?}` prints the text and its cause on one line, so a `main` that returns it prints `Error: ` and what to do.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// There is no connection to be had.
+    /// No connection could be made.
     #[error("connecting to uidring's server at {address}")]
     Connect {
-        /// Where.
+        /// The server's address.
         address: String,
-        /// Why not.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// The connection broke amid a request. Ids that were on their way are lost.
+    /// The connection broke during a request. Ids on their way are lost.
     #[error("the connection to uidring's server broke")]
     Broken(#[source] io::Error),
-    /// There was no answer in time. Ids that were on their way are lost.
+    /// No answer came in time. Ids on their way are lost.
     #[error("uidring's server did not answer within {0:?}")]
     TimedOut(Duration),
     /// The server refused.
     #[error("uidring's server: {text}")]
     Refused {
-        /// For what kind of reason.
+        /// The kind of reason.
         kind: Refusal,
-        /// The server's own words.
+        /// The server's text.
         text: String,
     },
-    /// What answered does not speak the binary batch.
+    /// The answer is not one of the binary batch.
     #[error("that is no answer of uidring's server for batches: {0}; check where it listens")]
     NoAnswer(String),
     /// A name or a password is too long.
     #[error("a name or password has at most 255 bytes, and not {length}")]
     LongName {
-        /// Its bytes.
+        /// Its length in bytes.
         length: usize,
     },
-    /// More ids than any request may ask for.
+    /// More ids than any request can ask for.
     #[error("{count} ids were asked for; ask for fewer at a time")]
     TooMany {
         /// How many.
@@ -55,17 +55,17 @@ pub enum ClientError {
 impl fmt::Debug for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cause = self.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        // The server's words may be anything.
+        // The server's text may be anything.
         f.write_str(&format!("{self}{cause}").replace(char::is_control, " "))
     }
 }
 
-/// It is made whole and only read after that, so no panic leaves one half changed.
+/// Never changed after it is made, so no panic leaves it half changed.
 impl UnwindSafe for ClientError {}
 impl RefUnwindSafe for ClientError {}
 
 impl ClientError {
-    /// Whether the same request may succeed later without anybody doing anything here.
+    /// Whether the same request may succeed later without any change on this side.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Broken(_) | Self::TimedOut(_) => true,
@@ -79,13 +79,13 @@ impl ClientError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The request is not one, or asks for more ids than the server's limit.
+    /// The request is malformed, or asks for more ids than the server allows.
     BadRequest,
-    /// There is no such name.
+    /// The server does not know the name.
     UnknownName,
     /// There are no ids at the moment.
     TryAgain,
-    /// There are no ids until somebody does something about it.
+    /// There are no ids until somebody fixes the cause.
     Failed,
     /// The password is missing or wrong.
     NotAllowed,

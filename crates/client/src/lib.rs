@@ -1,5 +1,5 @@
-//! A blocking client of uidring's server, by its binary batch (docs/server-batch.md): many ids with one
-//! request, over a Unix socket or TCP.
+//! A blocking client of uidring's server. It uses the binary batch (docs/server-batch.md): many ids per request, over a
+//! Unix socket or TCP.
 //!
 //! ```no_run
 //! use uidring_client::Client;
@@ -15,10 +15,9 @@
 //! # Ok::<(), uidring_client::ClientError>(())
 //! ```
 //!
-//! Ids of one name increase as long as the connection lasts. After that, where the server's order is `ordered`,
-//! they go on increasing as long as the server runs; one that starts again may begin below what the last one had
-//! borrowed. An id that a client prefetched and did not hand out is lost, as are those of an
-//! answer that did not arrive: no id is handed out twice.
+//! Ids of one name increase while the connection lasts. If the server's order is `ordered`, they keep increasing across
+//! connections until the server restarts. A restarted server may begin below ids that the last one borrowed. No id is
+//! handed out twice: ids that were prefetched but not handed out, or whose answer did not arrive, are lost.
 
 mod client;
 mod connection;

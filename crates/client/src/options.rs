@@ -1,8 +1,8 @@
-//! How to connect: settings.
+//! Settings of a connection.
 
 use std::time::Duration;
 
-/// How to connect.
+/// Settings of a connection.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -37,20 +37,20 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
-    /// A timeout of 10 seconds, and no password.
+    /// Returns the defaults: a timeout of 10 seconds, and no password.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets for how long to wait for a connection, and for an answer. A millisecond at least.
+    /// Sets how long to wait for a connection, and for an answer, at least 1 ms.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.max(Duration::from_millis(1));
         self
     }
 
-    /// Sets the server's password, of 255 bytes at most. It is sent as it is: beyond one host, the connection
-    /// has to be a private one.
+    /// Sets the server's password, at most 255 bytes. It is sent in plain text, so use a private connection between
+    /// hosts.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());

@@ -17,7 +17,7 @@ impl AnyStore for EtcdStore {
         self.deadline
     }
 
-    /// etcd has no clock to compare this host's with.
+    /// Ignores the clock limit: etcd has no clock to compare with.
     fn worker_table(&self, _: Option<Duration>) -> Result<Box<dyn WorkerTable + Send>, Error> {
         Ok(Box::new(self.worker_ids()))
     }

@@ -1,4 +1,4 @@
-//! A blocking client of a cluster: requests to one endpoint after another until a deadline.
+//! A blocking client of a cluster, which tries one endpoint after another until a deadline.
 
 use std::mem;
 use std::process;
@@ -16,36 +16,34 @@ use crate::EtcdStore;
 use crate::key_value::{Answer, answer, transaction};
 use crate::problem::{Action, Problem};
 
-/// The first pause between two rounds over all endpoints; each further one is twice as long, up to the
-/// last.
+/// The first pause between two rounds over all endpoints. It doubles each round, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Less is too little for an fsync on a busy disk: the deadline may then end after fewer endpoints, and later
-/// work begins with the next.
+/// The least time for one endpoint: less is too short for an fsync on a busy disk. If the deadline passes before all
+/// endpoints were tried, the next operation goes on with the next one.
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What an answer may be long: ten thousand leases have 5 MB.
+/// The greatest length of an answer. Ten thousand leases have 5 MB.
 const MAX_ANSWER: u64 = 256 << 20;
 
-/// A connection that was idle for longer may have been forgotten by something in between.
+/// A connection idle for longer may have been dropped by something in between.
 const MAX_IDLE: Duration = Duration::from_secs(15);
 
-/// Opens connections when it needs them, and keeps them.
 pub struct Client {
     store: EtcdStore,
     /// Made by the first request.
     agent: Option<Agent>,
-    /// What etcd returned for user and password.
+    /// The token that etcd returned for user and password.
     token: Option<String>,
     /// The endpoint that answered last.
     endpoint: usize,
-    /// Those who come again by themselves log what fails.
+    /// Does not log failures, because the caller retries by itself.
     is_quiet: bool,
-    /// In another process, a forked child, connections are the parent's.
+    /// The process that opened the connections. A forked child must not use them.
     process: u32,
     end: Deadline,
-    /// How many times all endpoints were asked for the present work.
+    /// Rounds over all endpoints in the current operation.
     rounds: u32,
 }
 
@@ -54,7 +52,7 @@ impl Client {
         Self {
             agent: None,
             token: None,
-            // Clients spread over the members.
+            // Spread clients over the members.
             endpoint: fastrand::usize(..store.endpoints.len()),
             is_quiet: false,
             process: process::id(),
@@ -68,14 +66,14 @@ impl Client {
         &self.store
     }
 
-    /// Lets no later work take longer than this, and log nothing.
+    /// Limits all later operations to this time, and stops logging.
     pub fn limit(&mut self, limit: Duration) {
         self.store.deadline = self.store.deadline.min(limit);
         self.is_quiet = true;
     }
 
-    /// Does the work. After a failure that may pass it does all of it once more, on another endpoint,
-    /// until the deadline: what the work did before may or may not have been executed.
+    /// Runs `work` until it succeeds, fails for good, or the deadline passes. Each retry repeats all of it, on the next
+    /// endpoint or after logging in again. Earlier attempts may or may not have been executed.
     pub fn run<T>(
         &mut self,
         mut work: impl FnMut(&mut Self) -> Result<T, Problem>,
@@ -97,11 +95,11 @@ impl Client {
                 Action::Retry => self.endpoint = (self.endpoint + 1) % self.store.endpoints.len(),
             }
             let is_round = attempt.is_multiple_of(self.store.endpoints.len());
-            // Starts that met the same failure at once should not come back at once.
+            // Jitter, so that processes that failed together do not retry together.
             let next =
                 if is_round { pause.mul_f64(0.5 + fastrand::f64() / 2.0) } else { Duration::ZERO };
             if self.left() <= next {
-                // An attempt that the deadline cut short says less than one before.
+                // An attempt that the deadline cut short says less than an earlier one.
                 let problem = first.filter(|_| self.left().is_zero()).unwrap_or(problem);
                 return Err(problem.error(self.store.to_string(), limit));
             }
@@ -118,7 +116,6 @@ impl Client {
         unreachable!("a deadline comes before so many attempts")
     }
 
-    /// Sends a transaction.
     pub fn transact(
         &mut self,
         compare: &[Value],
@@ -137,7 +134,7 @@ impl Client {
         answer(&self.post("kv/txn", &transaction(compare, success, failure))?)
     }
 
-    /// Returns what an endpoint says of its member.
+    /// Returns what the endpoint reports about its member.
     pub fn status(&mut self) -> Result<Value, Problem> {
         self.post("maintenance/status", &json!({}))
     }
@@ -145,7 +142,7 @@ impl Client {
     fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
         let EtcdStore { endpoints, attempt_timeout, deadline, .. } = &self.store;
         let share = *deadline / u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
-        // Where all are slow, to ask them again and again keeps them from ever answering.
+        // If all are slow, asking again at the same pace would keep them from ever answering.
         let attempt = attempt_timeout.saturating_mul(1 << self.rounds.min(10));
         let patience = share.max(LEAST_PATIENCE).min(attempt).min(self.left());
         let agent = self.agent.get_or_insert_with(|| agent(&self.store));
@@ -162,7 +159,7 @@ impl Client {
         let status = response.status().as_u16();
         let text = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec()?;
         let Ok(body) = serde_json::from_slice::<Value>(&text) else {
-            // A server that is told to speak TLS, or speaks it where it is not, answers in plain text.
+            // A server answers in plain text if only one side uses TLS.
             return Err(Problem::NotEtcd { status });
         };
         if status == 200 {
@@ -186,7 +183,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if process::id() != self.process {
-            // Another thread of the parent may have held the pool's lock when this child was forked.
+            // Another thread of the parent may have held the pool's lock at the fork.
             mem::forget(self.agent.take());
         }
     }
@@ -203,13 +200,12 @@ fn agent(store: &EtcdStore) -> Agent {
         .http_status_as_error(false)
         .max_redirects(0)
         .max_idle_age(MAX_IDLE)
-        // What the environment says of proxies is not for etcd.
+        // Ignore the environment's proxies.
         .proxy(None)
         .build()
         .new_agent()
 }
 
-/// A problem as the log shows it.
 struct Told<'a>(&'a Problem, &'a EtcdStore);
 
 impl std::fmt::Display for Told<'_> {

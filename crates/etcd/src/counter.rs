@@ -1,8 +1,8 @@
 //! The counter that worker ids come from.
 //!
-//! etcd counts the changes of a key, its version. A worker id is the version that a change of the counter
-//! made: no two changes get the same, even if starts do not compare what they read, so that a thousand at once
-//! need not wait for each other. The value holds the first worker id.
+//! etcd counts the changes of a key: its version. Each change of the counter yields a worker id, its version offset by
+//! a base in the value. No two changes make the same version, even if nothing is compared, so a thousand simultaneous
+//! starts need not wait for each other.
 
 use serde_json::{Value, json};
 use uidring::Layout;
@@ -16,29 +16,28 @@ use crate::key_value::{
 use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
 
-/// No base and no worker id is greater, so that their sums fit.
+/// The greatest base and worker id, so that their sum fits.
 const MAX: i64 = i64::MAX / 2;
 
-/// How often the counter is read: after [`TRIES_AT_ONCE`] only people can be in the way.
+/// How often the counter is read. After [`TRIES_AT_ONCE`], only people can get in the way.
 const READINGS: usize = 8;
 
-/// How often one transaction tries to count up and to create the rows.
+/// How many attempts count up and create the rows in one transaction.
 const TRIES_AT_ONCE: usize = 4;
 
-/// The counter as it was read.
 pub struct Counter {
     key: String,
     value: String,
     base: i64,
     version: i64,
-    /// The layout of the leases. It stays once it is set.
+    /// The layout of the leases. Once set, it stays.
     layout: Option<String>,
-    /// The range that worker ids are of. It stays once it is set.
+    /// The range of the worker ids. Once set, it stays.
     pub range: Option<WorkerRange>,
 }
 
 impl Counter {
-    /// Reads the counter, and creates it if no worker id was handed out below the prefix.
+    /// Reads the counter. Creates it if the prefix has no worker ids yet.
     pub fn open(client: &mut Client) -> Result<Self, Problem> {
         let counter = Self::look(client)?;
         if counter.version > 0 {
@@ -51,7 +50,7 @@ impl Counter {
         Self::read(&found.ok_or(Problem::Contended)?, layout, range)
     }
 
-    /// Reads the counter. One that does not exist has version 0, and the value that it would be created with.
+    /// Reads the counter. A missing one has version 0 and the value that it would be created with.
     pub fn look(client: &mut Client) -> Result<Self, Problem> {
         let key = client.store().counter();
         let (nodes, leases) = (client.store().nodes(), client.store().lease_keys());
@@ -73,7 +72,7 @@ impl Counter {
         match (reads.pop().and_then(|mut found| found.pop()), greatest) {
             (Some(found), _) => {
                 let counter = Self::read(&found, layout, range)?;
-                // Whoever deleted the counter, or restored it alone, took back worker ids.
+                // Somebody deleted the counter, or restored it alone, and so took back worker ids.
                 match greatest {
                     Some(greatest) if counter.newest().is_none_or(|newest| newest < greatest) => {
                         Err(went_back(&key, greatest))
@@ -106,8 +105,8 @@ impl Counter {
         Ok(Self { key, value, base, version: found.version, layout, range })
     }
 
-    /// What has to be put with a lease of this layout: the layout, if none is set yet. Of starts of two
-    /// layouts at once, one puts it.
+    /// Returns the rows to put with a lease of this layout: the layout, if none is set yet. If starts with two layouts
+    /// race, one of them succeeds.
     pub fn claim(&self, store: &EtcdStore, layout: &str) -> Result<Rows, Problem> {
         match &self.layout {
             None => {
@@ -119,12 +118,12 @@ impl Counter {
         }
     }
 
-    /// What to compare so that the counter is as it was read.
+    /// Comparisons that hold while the counter is as it was read.
     pub fn is_unchanged(&self) -> Vec<Value> {
         vec![value_is(&self.key, &self.value), version_is(&self.key, self.version)]
     }
 
-    /// What to put so that an unused counter begins at this worker id. The change itself counts, too.
+    /// Puts that make an unused counter begin at this worker id. The put itself counts as a change.
     pub fn begin_at(&self, first: u64) -> Vec<Value> {
         match first {
             1 => Vec::new(),
@@ -132,7 +131,7 @@ impl Counter {
         }
     }
 
-    /// The greatest worker id so far, or one that no later one is below.
+    /// The greatest worker id so far, or a number below all later ones.
     pub fn newest(&self) -> Option<u64> {
         // The first change created the counter.
         let newest = self.base.checked_add(self.version)?.checked_sub(2)?;
@@ -140,7 +139,7 @@ impl Counter {
     }
 }
 
-/// Keys that must not be there yet, and what is put there, if anything.
+/// Keys that must not exist yet, with the values to put there, if any.
 pub type Rows = Vec<(String, Option<String>)>;
 
 /// The value of a counter that begins at this worker id.
@@ -148,20 +147,18 @@ fn value(base: i64) -> String {
     json!({"version": VERSION, "base": base}).to_string()
 }
 
-/// A worker id that was spent.
 pub struct Spent {
     pub worker_id: u64,
     /// The answer to the transaction that created its rows.
     pub answer: Answer,
-    /// The range of the store.
     pub range: Option<WorkerRange>,
 }
 
-/// Spends the next worker id, and creates its rows; `Err(next)` without spending one if it does not fit the
-/// layout and the range. For a lease, `leased` is the layout as a text.
+/// Spends the next worker id and creates its rows. If it does not fit the layout and the range, returns `Err(next)` and
+/// spends none. For a lease, `leased` is the layout as text.
 ///
-/// One transaction does both, unless others are faster a few times: then the counter is counted up first,
-/// which none can prevent, and a worker id is lost if the rows do not follow.
+/// One transaction does both, unless others are faster a few times. Then the counter is counted up first, which nobody
+/// can prevent; if the rows cannot be created, that worker id is lost.
 pub fn spend(
     client: &mut Client,
     layout: &Layout,
@@ -193,7 +190,7 @@ pub fn spend(
             if answer.succeeded {
                 return Ok(Ok(Spent { worker_id, answer, range: *range }));
             }
-            // Whether others were faster, or took back worker ids, is seen when the counter is read again.
+            // Reading the counter again shows whether others were faster or took back worker ids.
             continue;
         }
         is_same.push(version_below(key, max - base + 2));
@@ -217,7 +214,7 @@ pub fn spend(
     Err(Problem::Contended)
 }
 
-/// What to compare and to put for these.
+/// Comparisons and puts that create these rows.
 pub fn create(rows: &[Rows]) -> (Vec<Value>, Vec<Value>) {
     let rows = || rows.iter().flatten();
     let compare = rows().map(|(key, _)| is_absent(key)).collect();
@@ -225,13 +222,11 @@ pub fn create(rows: &[Rows]) -> (Vec<Value>, Vec<Value>) {
     (compare, puts.collect())
 }
 
-/// The layout in the value of its key.
 fn layout(found: &KeyValue) -> Result<String, Problem> {
     let damaged = || Problem::Damaged(format!("the value of {} has no layout", found.key));
     read(found)?["layout"].as_str().map(str::to_owned).ok_or_else(damaged)
 }
 
-/// The range in the value of its key.
 fn recorded(found: &KeyValue) -> Result<WorkerRange, Problem> {
     let value = read(found)?;
     let (first, last) = (field(found, &value, "first")?, field(found, &value, "last")?);
@@ -243,7 +238,7 @@ fn recorded(found: &KeyValue) -> Result<WorkerRange, Problem> {
     })
 }
 
-/// A worker id that is not new.
+/// The error for a worker id that was handed out before.
 fn went_back(key: &str, greatest: u64) -> Problem {
     Problem::Damaged(format!(
         "worker id {greatest} was handed out before, and the counter {key} is not above it: it was \

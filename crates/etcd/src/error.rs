@@ -1,4 +1,4 @@
-//! The errors of a cluster.
+//! Errors of a cluster.
 
 use std::fmt::Display;
 
@@ -7,7 +7,6 @@ use uidring_store::ServerError;
 
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Returns the error of a cluster.
 pub fn cluster(
     cluster: &impl Display,
     kind: StoreErrorKind,
@@ -18,7 +17,6 @@ pub fn cluster(
     ServerError::Server { engine: "etcd", server, problem, kind, source }.into()
 }
 
-/// Returns the error for wrong endpoints.
 pub fn endpoints(problem: &str) -> Error {
     let form = "HOST:PORT,HOST:PORT, or https://HOST:PORT,https://HOST:PORT for TLS";
     let (what, place) = ("the address of etcd", "as given".into());

@@ -1,4 +1,4 @@
-//! What can be seen of a cluster before a start, without changing anything in it.
+//! Checks of a cluster before a start, which change nothing.
 
 use serde_json::Value;
 use uidring_store::{Finding, Findings, StoreUse};
@@ -7,7 +7,7 @@ use crate::EtcdStore;
 use crate::client::Client;
 use crate::key_value::{get, put, version_below};
 
-/// Examines a cluster for a start that wants this.
+/// Examines a cluster for this use.
 pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
     let (mut findings, mut answers) = (Vec::new(), false);
     for endpoint in &store.endpoints {
@@ -30,7 +30,7 @@ pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
         keys.extend([store.lease_keys(), store.layout()]);
     }
     let puts: Vec<_> = keys.iter().flat_map(|key| [put(key, ""), get(key)]).collect();
-    // etcd checks the rights of both branches. No key was changed less often than never.
+    // etcd checks the rights of both branches. The comparison never holds, so nothing is written.
     let never = version_below(&keys[0], 0);
     let tried =
         Client::new(store).run(|client| client.transact(std::slice::from_ref(&never), &puts, &[]));
@@ -47,7 +47,7 @@ pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
     }
 }
 
-/// What a member says of itself. Alarms are the cluster's.
+/// What a member reports. Alarms concern the whole cluster.
 fn of_member(member: &EtcdStore, status: &Value) -> Finding {
     let version = status["version"].as_str().unwrap_or("unknown");
     let errors: Vec<_> = status["errors"].as_array().into_iter().flatten().collect();

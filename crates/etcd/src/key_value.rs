@@ -6,54 +6,52 @@ use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
-/// A key as etcd has it.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     pub key: String,
     pub value: String,
-    /// The revision of the last change.
     pub mod_revision: i64,
-    /// Changes since the key was created, which counts as the first.
+    /// The number of changes since the key was created, including that.
     pub version: i64,
 }
 
 /// What a transaction did.
 #[derive(Debug)]
 pub struct Answer {
-    /// The cluster's number, which a restored one does not keep.
+    /// The cluster's id. A restored cluster has another one.
     pub cluster: u64,
-    /// The revision that the transaction read or, if it wrote, made.
+    /// The revision that the transaction made or, if it only read, saw.
     pub revision: i64,
     /// Whether all comparisons held.
     pub succeeded: bool,
-    /// What each read of the branch returned.
+    /// The results of the reads in the branch that ran.
     pub reads: Vec<Vec<KeyValue>>,
 }
 
-/// The key was last changed at this revision.
+/// Compares: the key was last changed at this revision.
 pub fn modified_at(key: &str, revision: i64) -> Value {
     json!({"key": encode(key), "target": "MOD", "result": "EQUAL",
            "mod_revision": revision.to_string()})
 }
 
-/// The key does not exist.
+/// Compares: the key does not exist.
 pub fn is_absent(key: &str) -> Value {
     version_is(key, 0)
 }
 
-/// The key was changed as often as this.
+/// Compares: the key was changed this often.
 pub fn version_is(key: &str, version: i64) -> Value {
     json!({"key": encode(key), "target": "VERSION", "result": "EQUAL",
            "version": version.to_string()})
 }
 
-/// The key was changed less often than this.
+/// Compares: the key was changed less often.
 pub fn version_below(key: &str, version: i64) -> Value {
     json!({"key": encode(key), "target": "VERSION", "result": "LESS",
            "version": version.to_string()})
 }
 
-/// The key has this value.
+/// Compares: the key has this value.
 pub fn value_is(key: &str, value: &str) -> Value {
     json!({"key": encode(key), "target": "VALUE", "result": "EQUAL", "value": encode(value)})
 }
@@ -62,7 +60,7 @@ pub fn put(key: &str, value: &str) -> Value {
     json!({"request_put": {"key": encode(key), "value": encode(value)}})
 }
 
-/// Counts the key's version up, and leaves the value.
+/// Increments the key's version and keeps the value.
 pub fn bump(key: &str) -> Value {
     json!({"request_put": {"key": encode(key), "ignore_value": true}})
 }
@@ -75,30 +73,28 @@ pub fn get(key: &str) -> Value {
     json!({"request_range": {"key": encode(key)}})
 }
 
-/// The keys with this prefix that were changed after this revision.
+/// Reads the keys with this prefix that changed after this revision.
 pub fn get_changed(prefix: &str, after: i64) -> Value {
     json!({"request_range": {"key": encode(prefix), "range_end": encode(&end(prefix)),
            "min_mod_revision": (after + 1).to_string()}})
 }
 
-/// So many of the keys with this prefix, from this one on.
+/// Reads up to `limit` keys with this prefix, starting at `from`.
 pub fn get_page(prefix: &str, from: &str, limit: usize) -> Value {
     json!({"request_range": {"key": encode(from), "range_end": encode(&end(prefix)),
            "limit": limit.to_string()}})
 }
 
-/// The last of the keys with this prefix.
+/// Reads the last key with this prefix.
 pub fn get_last(prefix: &str) -> Value {
     json!({"request_range": {"key": encode(prefix), "range_end": encode(&end(prefix)),
            "limit": "1", "sort_order": "DESCEND", "sort_target": "KEY"}})
 }
 
-/// A transaction's body.
 pub fn transaction(compare: &[Value], success: &[Value], failure: &[Value]) -> Value {
     json!({"compare": compare, "success": success, "failure": failure})
 }
 
-/// Reads the answer to a transaction.
 pub fn answer(body: &Value) -> Result<Answer, Problem> {
     let header = &body["header"];
     let (Some(cluster), Some(revision)) =
@@ -108,7 +104,7 @@ pub fn answer(body: &Value) -> Result<Answer, Problem> {
     };
     let mut reads = Vec::new();
     for response in body["responses"].as_array().into_iter().flatten() {
-        // etcd leaves out what is empty, and the answers of other requests have no `kvs`.
+        // etcd omits empty fields, and answers to other requests have no `kvs`.
         if let Some(range) = response.get("response_range") {
             let found = range["kvs"].as_array().into_iter().flatten();
             reads.push(found.map(key_value).collect::<Result<_, _>>()?);
@@ -125,12 +121,12 @@ fn key_value(body: &Value) -> Result<KeyValue, Problem> {
         return Err(Problem::NotEtcd { status: 200 });
     };
     let key = decode(&body["key"]).unwrap_or_default();
-    // No value is an empty one. So is one that is no text: whoever reads it finds no JSON.
+    // A missing value is empty. One that is not UTF-8 reads as empty, too, and then fails as invalid JSON.
     let value = decode(&body["value"]).unwrap_or_default();
     Ok(KeyValue { key, value, mod_revision, version })
 }
 
-/// Numbers of 64 bits are texts.
+/// The gateway writes 64-bit numbers as strings.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -146,7 +142,7 @@ fn decode(value: &Value) -> Option<String> {
     String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok()
 }
 
-/// The first key after those with this prefix, which ends with a slash.
+/// The first key after all keys with this prefix, which ends with a slash.
 fn end(prefix: &str) -> String {
     format!("{}0", prefix.trim_end_matches('/'))
 }

@@ -1,4 +1,4 @@
-//! Leases of worker ids from keys of an etcd cluster.
+//! Leases of worker ids in an etcd cluster.
 
 mod acquire;
 mod admin;
@@ -27,13 +27,13 @@ use crate::EtcdStore;
 use crate::client::Client;
 use crate::counter::Counter;
 
-/// The leases of an etcd cluster, a key for each worker id.
+/// The leases of an etcd cluster. Each worker id has a key.
 ///
-/// A lease has run out for others when they have seen its key unchanged for its whole length and a tenth
-/// more, by their own clocks. So a start that finds worker ids of dead holders alone takes a new one, if the
-/// layout has one, or has to wait: set [`LeaseOptions::wait_for`].
+/// Others consider a lease expired once they have seen its key unchanged for its length and a tenth more, by their own
+/// clocks. A start that finds only worker ids of dead holders takes a new one. If the layout has none left, it must
+/// wait: set [`LeaseOptions::wait_for`].
 ///
-/// A renewal is one transaction, and takes a third of the lease at most, whatever the store's
+/// A renewal is one transaction, and may take a third of the lease at most, whatever the store's
 /// [deadline](EtcdStore::deadline).
 ///
 /// ```no_run
@@ -51,21 +51,21 @@ pub struct EtcdLeases {
 }
 
 impl EtcdStore {
-    /// Worker ids that are held, renewed and given back.
+    /// Returns a source of worker ids that are leased: held, renewed and given back.
     pub fn leases(&self) -> EtcdLeases {
         EtcdLeases { store: self.clone(), options: LeaseOptions::default() }
     }
 }
 
 impl EtcdLeases {
-    /// Sets how worker ids are leased by generators; the defaults of [`LeaseOptions`] if not set.
+    /// Sets how generators lease worker ids. If not set, the defaults of [`LeaseOptions`] apply.
     #[must_use]
     pub fn options(mut self, options: LeaseOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Where the keys are.
+    /// Returns the cluster.
     pub fn store(&self) -> &EtcdStore {
         &self.store
     }
@@ -88,7 +88,7 @@ impl WorkerSource for EtcdLeases {
 }
 
 impl LeaseTable for EtcdLeases {
-    /// Nothing but the counter has to be there.
+    /// Creates the counter, which is all that leases need.
     fn create(&self) -> Result<(), Error> {
         self.client().run(|client| Counter::open(client).map(drop))
     }
@@ -109,7 +109,7 @@ impl LeaseTable for EtcdLeases {
         self.changed(row.map(|row| (true, row)), worker_id)
     }
 
-    /// Watches a lease that was not fenced, and seems to be over, for its whole length.
+    /// A lease that has apparently expired, but was not fenced, is first watched for its whole length.
     fn release(&self, worker_id: u64) -> Result<LeaseRow, Error> {
         let row = admin::free(&mut self.client(), worker_id)?;
         self.changed(row, worker_id)
@@ -128,10 +128,10 @@ impl LeaseTable for EtcdLeases {
     }
 }
 
-/// A client that acquires a lease, and what it has seen so far.
+/// A client acquiring a lease, and what it has seen so far.
 struct Acquiring {
     client: Client,
-    /// Nothing was taken yet, nor all read.
+    /// It has not tried to take a lease yet, nor read all leases.
     is_new: bool,
     view: View,
     taken: Option<Row>,
@@ -168,7 +168,7 @@ impl LeaseStore for Acquiring {
 
     fn hold(mut self) -> Holder {
         self.client.limit(self.lasts / 3);
-        // The shared part asks for it once a row was taken.
+        // The common code holds a lease only after it acquired a row.
         let known = self.taken.unwrap_or_else(|| unreachable!("a row was taken"));
         Holder::new(self.client, known)
     }

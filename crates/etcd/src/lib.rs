@@ -1,4 +1,4 @@
-//! Worker ids and leases from keys of an etcd cluster, which all hosts share. etcd 3.4 or later.
+//! Worker ids and leases from an etcd cluster that all hosts share. Needs etcd 3.4 or later.
 
 mod any_store;
 mod client;

@@ -1,4 +1,4 @@
-//! A start's key, for people: who had a worker id, and since when.
+//! The key of a start, for people: who got a worker id, and when.
 
 use serde_json::{Value, json};
 use uidring::Timestamp;
@@ -7,15 +7,14 @@ use uidring_store::{NodeIdentity, WorkerNode};
 use crate::key_value::KeyValue;
 use crate::problem::Problem;
 
-/// The version of all values.
 pub const VERSION: u64 = 1;
 
-/// Twenty digits, so that keys are in the order of numbers.
+/// Twenty digits, so that keys sort like their numbers.
 pub fn numbered(prefix: &str, worker_id: u64) -> String {
     format!("{prefix}{worker_id:020}")
 }
 
-/// The worker id at the end of a key.
+/// Returns the worker id at the end of a key.
 pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
     let digits = found.key.rsplit('/').next().unwrap_or_default();
     digits.parse().ok().filter(|_| digits.len() == 20).ok_or_else(|| {
@@ -23,7 +22,7 @@ pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
     })
 }
 
-/// Reads a value, which must be of this version.
+/// Reads a value. It must have the current version.
 pub fn read(found: &KeyValue) -> Result<Value, Problem> {
     let key = &found.key;
     let value: Value = serde_json::from_str(&found.value)
@@ -36,14 +35,12 @@ pub fn read(found: &KeyValue) -> Result<Value, Problem> {
     }
 }
 
-/// Returns the number in a field.
 pub fn field(found: &KeyValue, value: &Value, name: &str) -> Result<u64, Problem> {
     value[name].as_u64().ok_or_else(|| {
         Problem::Flawed(format!("the value of {} has no number `{name}`", found.key))
     })
 }
 
-/// The value of a start's key.
 pub fn write(node: &NodeIdentity, now: Timestamp) -> String {
     let NodeIdentity { host, port, kind, .. } = node;
     json!({"version": VERSION, "host": host, "port": port, "type": *kind as u8,
@@ -51,7 +48,6 @@ pub fn write(node: &NodeIdentity, now: Timestamp) -> String {
     .to_string()
 }
 
-/// A start, and when it was.
 pub fn start(found: &KeyValue) -> Result<(WorkerNode, Timestamp), Problem> {
     let value = read(found)?;
     let created = Timestamp::from_millis(field(found, &value, "created")?.cast_signed());

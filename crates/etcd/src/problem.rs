@@ -1,4 +1,4 @@
-//! Why a request failed, and whether another one may succeed.
+//! Why a request failed, and whether to retry it.
 
 use std::time::Duration;
 
@@ -7,35 +7,33 @@ use uidring_store::{Fitting, TableError, tls_advice, tls_error};
 
 use crate::error::{self, Cause};
 
-/// Why a request failed.
 #[derive(Debug)]
 pub enum Problem {
-    /// No connection, no TLS, or no answer. Whether the request was executed is unknown.
+    /// No connection, no TLS, or no answer. The request may have been executed.
     Http(Box<ureq::Error>),
-    /// An answer that etcd's gateway does not give.
+    /// An answer that etcd's gateway would not give.
     NotEtcd { status: u16 },
-    /// etcd refused it, with a code of gRPC.
+    /// etcd refused the request, with a gRPC code.
     Refused { code: i64, message: String },
-    /// A key holds what must not be used.
+    /// A key's value must not be used, and other keys may be wrong, too.
     Damaged(String),
-    /// The same, and it says nothing of other keys.
+    /// One key's value must not be used. Others may be fine.
     Flawed(String),
     /// A lease is lost.
     Lost { worker_id: u64, why: String },
-    /// The next worker id is none of the layout and the range.
+    /// The next worker id is not in the layout and the range.
     Unfit { next: u64, fitting: Fitting },
-    /// The leases are for another layout.
+    /// The leases have another layout.
     Foreign { found: String, layout: String },
-    /// Others were faster each time.
+    /// Others were faster in every attempt.
     Contended,
 }
 
-/// What is to be done about a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Another attempt, on another endpoint, may succeed.
+    /// Retry on the next endpoint.
     Retry,
-    /// The same, after logging in again.
+    /// Log in again, then retry.
     LogIn,
     Fail,
 }
@@ -70,7 +68,6 @@ impl Problem {
         }
     }
 
-    /// The error for callers.
     pub fn error(self, cluster: String, limit: Duration) -> Error {
         let (kind, problem, source): (_, String, Option<Cause>) = match self {
             Self::Unfit { next, fitting } => return fitting.error(cluster, next),
@@ -117,12 +114,12 @@ impl Problem {
     }
 }
 
-/// etcd has one code of gRPC for many refusals, and one language.
+/// etcd uses one gRPC code for many refusals, so their texts, which are never translated, must tell them apart.
 fn has(message: &str, words: &str) -> bool {
     message.contains(words)
 }
 
-/// Whether a certificate, or a server without TLS, is the cause: waiting does not help.
+/// Whether a certificate or a server without TLS is the cause, so that retrying does not help.
 fn is_tls(error: &ureq::Error) -> bool {
     match error {
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => true,
@@ -164,7 +161,6 @@ fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
     }
 }
 
-/// The kind of what etcd refused, and the remedy.
 fn of_etcd(code: i64, message: &str) -> (StoreErrorKind, &'static str) {
     match code {
         _ if has(message, "learner") => (

@@ -1,4 +1,4 @@
-//! The range of worker ids below a prefix, in a key of its own.
+//! The range of worker ids of a prefix, which has a key of its own.
 
 use serde_json::json;
 use uidring_store::{RangeRefusal, WorkerRange};
@@ -9,11 +9,11 @@ use crate::key_value::{is_absent, put};
 use crate::node::VERSION;
 use crate::problem::Problem;
 
-/// How often others may change the counter meanwhile.
+/// How often others may change the counter in between.
 const READINGS: usize = 64;
 
-/// Records a range, and lets the counter begin at its first worker id, in one transaction. It fails if a start has
-/// counted meanwhile; and a start fails that has not seen the range.
+/// Records a range and makes the counter begin at its first worker id, in one transaction. It fails if a start has
+/// counted up in between, and a start's fails if it has not seen the range.
 pub fn record(
     client: &mut Client,
     range: WorkerRange,

@@ -1,4 +1,4 @@
-//! Where an etcd cluster is and how to get in.
+//! The address of an etcd cluster, and how to log in.
 
 use std::fmt;
 use std::path::Path;
@@ -13,23 +13,22 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
 use crate::error;
 
-/// How errors call what it holds.
+/// What errors call the contents of the file.
 const CREDENTIALS: &str = "user and password of etcd";
 
 const PREFIX: &str = "/uidring/";
 
-/// An etcd cluster (3.4 or later), and a prefix that all keys begin with, `/uidring/` by default. Each
-/// prefix has worker ids of its own.
+/// An etcd cluster (3.4 or later), and a prefix of all keys, `/uidring/` by default. Each prefix has its own worker
+/// ids.
 ///
-/// It is used by its JSON gateway, which is on by default on the port for clients. All reads are
-/// linearizable.
+/// It uses the cluster's JSON gateway, which etcd enables by default on the client port. All reads are linearizable.
 ///
-/// User and password appear in no text of this type or of its errors.
+/// User and password never appear in the texts of this type and its errors.
 #[derive(Clone)]
 pub struct EtcdStore {
     /// `scheme://host:port`.
     pub(crate) endpoints: Vec<String>,
-    /// Whether each was written with its scheme.
+    /// Whether all endpoints were given with their scheme.
     says_tls: bool,
     prefix: String,
     pub(crate) login: Option<Credentials>,
@@ -40,19 +39,19 @@ pub struct EtcdStore {
 }
 
 impl EtcdStore {
-    /// The cluster at these endpoints, separated by commas: `HOST:PORT` or `http://HOST:PORT`, or
-    /// `https://HOST:PORT` for TLS, which all have or none. Ports may be left out (2379).
+    /// Returns the cluster at these endpoints, separated by commas: `HOST:PORT` or `http://HOST:PORT`, or
+    /// `https://HOST:PORT` for TLS. All must use TLS, or none. The default port is 2379.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](crate::ServerError::Address), which does not repeat them.
+    /// [`ServerError::Address`](crate::ServerError::Address), which does not repeat the endpoints.
     pub fn new(endpoints: &str) -> Result<Self, Error> {
         let says_tls = endpoints.split(',').all(|endpoint| endpoint.contains("://"));
         let endpoints: Result<Vec<_>, _> = endpoints.trim().split(',').map(endpoint).collect();
         let endpoints = endpoints.map_err(error::endpoints)?;
         let has_tls = |endpoint: &String| endpoint.starts_with("https://");
         if endpoints.iter().any(|endpoint| has_tls(endpoint) != has_tls(&endpoints[0])) {
-            // A password would go in the clear to one as soon as another does not answer.
+            // Otherwise failing over to an endpoint without TLS would send the password in plain text.
             let problem =
                 "some have TLS and some have not: write https:// before each, or before none";
             return Err(error::endpoints(problem));
@@ -69,8 +68,7 @@ impl EtcdStore {
         })
     }
 
-    /// Sets the prefix of all keys. It begins with a slash, and ends with one that is added if it is
-    /// missing.
+    /// Sets the prefix of all keys. It must begin with a slash; a missing final slash is added.
     ///
     /// # Errors
     ///
@@ -90,39 +88,37 @@ impl EtcdStore {
         Ok(self)
     }
 
-    /// Logs in with the `user:password` in the first line of this file.
+    /// Logs in with the `user:password` in the first line of a file.
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read; [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat what it
-    /// holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be read;
+    /// [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat its contents;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.login = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
         Ok(self)
     }
 
-    /// Accepts only certificates signed by an authority in this PEM file, for endpoints with `https`.
-    /// Without it, they are those of public authorities.
+    /// Accepts only certificates signed by an authority in this PEM file. If not set, public authorities are trusted.
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read, or holds no certificate; [`ServerError::Address`](crate::ServerError::Address) if an endpoint
-    /// has no TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be read or has no
+    /// certificate; [`ServerError::Address`](crate::ServerError::Address) if an endpoint has no TLS;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.require_tls()?;
         self.authorities = Some(shared(&Authorities::read(path.as_ref())?.certificates));
         Ok(self)
     }
 
-    /// Shows the servers this certificate (a PEM file, with those that it is signed by) and the private key
-    /// in the other file.
+    /// Presents a client certificate (a PEM file with its chain) with the private key in the other file.
     ///
     /// # Errors
     ///
-    /// As for [`tls_authority`](Self::tls_authority); also if the key is that of another certificate, or
-    /// others may read it: 600 is the most that its mode may allow, or 640 if it is root's.
+    /// As for [`tls_authority`](Self::tls_authority); also if the key belongs to another certificate, or others may
+    /// read it: its mode must be at most 600, or 640 if root owns it.
     pub fn tls_client(
         mut self,
         certificate: impl AsRef<Path>,
@@ -140,22 +136,22 @@ impl EtcdStore {
         Ok(self)
     }
 
-    /// Sets how long one attempt on one endpoint may take; 5 s by default, twice as long after each round over
-    /// all endpoints, and never more than the deadline divided by the number of endpoints.
+    /// Sets how long one attempt on one endpoint may take, 5 s by default. It doubles after each round over all
+    /// endpoints, up to the deadline divided by the number of endpoints, or 500 ms if that is more.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.attempt_timeout = timeout;
         self
     }
 
-    /// Sets how long an operation may take with all its attempts; 10 s by default.
+    /// Sets how long an operation with all its attempts may take, 10 s by default.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Refuses to send a password to another machine in the clear, unless the endpoints say so.
+    /// Refuses to send a password to another machine in plain text, unless the endpoints ask for it.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.password().refusal(
             "tls=verify in the URL, or https:// before each endpoint in Rust",
@@ -178,27 +174,23 @@ impl EtcdStore {
         }
     }
 
-    /// The key of the counter of worker ids.
     pub(crate) fn counter(&self) -> String {
         format!("{}counter", self.prefix)
     }
 
-    /// The key of the range of worker ids.
     pub(crate) fn range(&self) -> String {
         format!("{}range", self.prefix)
     }
 
-    /// What the keys of starts begin with.
     pub(crate) fn nodes(&self) -> String {
         format!("{}nodes/", self.prefix)
     }
 
-    /// What the keys of leases begin with.
     pub(crate) fn lease_keys(&self) -> String {
         format!("{}leases/", self.prefix)
     }
 
-    /// The key of the layout of all leases.
+    /// The key of the layout, which all leases share.
     pub(crate) fn layout(&self) -> String {
         format!("{}layout", self.prefix)
     }
@@ -212,7 +204,6 @@ impl EtcdStore {
     }
 }
 
-/// Endpoints and prefix.
 impl fmt::Display for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> =
@@ -250,7 +241,7 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
     Ok(format!("{scheme}://{host}:{}", port.unwrap_or(2379)))
 }
 
-/// As the driver has them.
+/// Converts certificates to the driver's type.
 fn shared(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
     certificates.iter().map(|one| Certificate::from_der(one).to_owned()).collect()
 }

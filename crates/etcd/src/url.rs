@@ -20,7 +20,7 @@ static OPTIONS: Owner = Owner {
     ],
 };
 
-/// How etcd's stores are named and opened.
+/// Opens etcd stores from URLs.
 pub static KIND: StoreKind = StoreKind {
     options: &OPTIONS,
     schemes: &["etcd"],
@@ -37,19 +37,19 @@ pub static KIND: StoreKind = StoreKind {
 };
 
 impl EtcdStore {
-    /// The cluster at this URL:
+    /// Returns the cluster at this URL:
     ///
     /// ```text
     /// etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX
     /// ```
     ///
-    /// User and password are optional, and so are the ports (2379) and the prefix (`/uidring/`).
+    /// User, password, ports (2379) and prefix (`/uidring/`) are optional.
     /// [Options](https://docs.rs/crate/uidring/latest/source/docs/options.md) may follow after a `?`.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the URL; those of [`prefix`](Self::prefix) and of the files that
-    /// the URL names.
+    /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the URL; the errors of
+    /// [`prefix`](Self::prefix), and of the files that the URL names.
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let (url, given) = KIND.read(url)?;
         Self::from_parts(&url, &given)
@@ -75,7 +75,7 @@ impl EtcdStore {
         let mut store = Self::new(&endpoints.join(","))?;
         store.login = url.credentials().map_err(|problem| KIND.wrong(problem))?;
         if url.path.iter().any(|part| !part.is_empty()) {
-            // It is not repeated: it may be the end of a password.
+            // Do not show the prefix: it may be the end of a password.
             store = store.prefix(&format!("/{}", url.path.join("/"))).map_err(|_| {
                 KIND.wrong("its prefix has a blank, or a character that is not printable ASCII")
             })?;
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(login, Some(("u", "s3cret@")));
         assert_eq!(store.deadline.as_secs(), 3);
         assert!(!format!("{store} {store:?}").contains("s3cret"));
-        // Nothing is said of TLS.
+        // The URL has no TLS option.
         let store = EtcdStore::from_url("etcd://u:p@h").expect("a URL");
         let refused = store.check().expect_err("refused").to_string();
         assert!(refused.contains("nothing is said of TLS"), "{refused}");

@@ -1,4 +1,4 @@
-//! Disposable worker ids: each start has the next of a counter.
+//! Disposable worker ids: each start takes the next number of a counter.
 
 use std::time::Duration;
 
@@ -17,14 +17,12 @@ use crate::node::{numbered, start, write};
 use crate::problem::Problem;
 use crate::range::record;
 
-/// Keys that one transaction deletes: etcd allows 128 requests.
+/// How many keys one transaction deletes. etcd allows 128 requests.
 const PRUNE_KEYS: usize = 100;
 
-/// A start, and when it was.
 type Start = (WorkerNode, Timestamp);
 
-/// The counter of an etcd cluster. Every assignment counts it up, and has a worker id that is used by one
-/// start, and never again.
+/// The counter of an etcd cluster. Each assignment increments it, for a worker id that only one start ever uses.
 ///
 /// ```no_run
 /// use uidring::CachedUidGenerator;
@@ -35,21 +33,21 @@ type Start = (WorkerNode, Timestamp);
 /// # Ok::<(), uidring::Error>(())
 /// ```
 ///
-/// An assignment blocks: in an async runtime, build generators in `tokio::task::spawn_blocking`.
+/// Assigning blocks. In an async runtime, build generators in `tokio::task::spawn_blocking`.
 #[derive(Clone, Debug)]
 pub struct EtcdWorkerIds {
     store: EtcdStore,
 }
 
 impl EtcdStore {
-    /// A fresh worker id for each start.
+    /// Returns a source with a fresh worker id for each start.
     pub fn worker_ids(&self) -> EtcdWorkerIds {
         EtcdWorkerIds { store: self.clone() }
     }
 }
 
 impl EtcdWorkerIds {
-    /// Where the counter is.
+    /// Returns the cluster.
     pub fn store(&self) -> &EtcdStore {
         &self.store
     }
@@ -72,12 +70,12 @@ impl WorkerSource for EtcdWorkerIds {
 }
 
 impl WorkerTable for EtcdWorkerIds {
-    /// What may pass is tried again until the [deadline](EtcdStore::deadline). If an answer is lost, the
-    /// worker id of that attempt is spent without being used.
+    /// Retries passing failures until the [deadline](EtcdStore::deadline). If an answer is lost, that attempt's worker
+    /// id is spent but never used.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
         let (worker_id, range) = Client::new(&self.store).run(|client| {
-            // Both keys must be new: a counter that went back is noticed here at the latest.
+            // Both keys must be new, which also detects a counter that went back.
             let rows = |store: &EtcdStore, worker_id: u64| {
                 let start = write(&node, SystemClock.now());
                 vec![
@@ -111,7 +109,7 @@ impl WorkerTable for EtcdWorkerIds {
         Ok(self.starts()?.0.into_iter().map(|(node, _)| node).collect())
     }
 
-    /// etcd has no clock to ask: this host's takes its place.
+    /// etcd has no clock to ask, so this uses the host's.
     fn usage(&self) -> Result<WorkerUsage, Error> {
         let (starts, counter) = self.starts()?;
         let range = counter.range;
@@ -127,7 +125,7 @@ impl WorkerTable for EtcdWorkerIds {
         Ok(WorkerUsage::new(Counts { rows, newest, before, first, range, now }))
     }
 
-    /// Removes the keys of starts that were so long ago by this host's clock.
+    /// Removes the keys of starts that are older than this by the host's clock.
     fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
         let age = Duration::from_secs(age_in_seconds(older_than));
         let (starts, _) = self.starts()?;

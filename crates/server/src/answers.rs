@@ -9,10 +9,10 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::scratch::CHUNK;
 
-/// Answers of so many bytes are written before more requests are looked at.
+/// Answers this long are written before more requests are read.
 pub const FLUSH: usize = CHUNK;
 
-/// Answers that have yet to be written, and where to.
+/// Answers that were not written yet, and their stream.
 pub struct Answers<'a> {
     pub bytes: &'a mut Vec<u8>,
     stream: &'a mut (dyn AsyncWrite + Send + Unpin),
@@ -23,7 +23,7 @@ impl<'a> Answers<'a> {
         Self { bytes, stream }
     }
 
-    /// Waits for a future. Unless it is ready at once, writes the answers first.
+    /// Awaits a future. If it is not ready at once, the answers are written first.
     pub async fn wait<T>(&mut self, future: impl Future<Output = T>) -> io::Result<T> {
         let mut future = pin!(future);
         if let Some(done) = at_once(future.as_mut()).await {
@@ -33,14 +33,13 @@ impl<'a> Answers<'a> {
         Ok(future.await)
     }
 
-    /// Writes so many bytes of them.
+    /// Writes the first `length` bytes.
     pub async fn write(&mut self, length: usize) -> io::Result<()> {
         self.stream.write_all(&self.bytes[..length]).await?;
         self.bytes.drain(..length);
         Ok(())
     }
 
-    /// Writes them if they are long.
     pub async fn write_if_long(&mut self) -> io::Result<()> {
         if self.bytes.len() >= FLUSH {
             self.write(self.bytes.len()).await?;
@@ -49,7 +48,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// What a future comes to if that needs no waiting.
+/// Polls once. Returns the output if the future is ready.
 pub async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|context| {
         Poll::Ready(match future.as_mut().poll(context) {

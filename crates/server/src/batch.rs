@@ -1,5 +1,4 @@
-//! Batches of ids in binary, for clients that want no more than the wire's cost; docs/server-batch.md
-//! specifies the bytes.
+//! Batches of ids in binary, for clients that want to pay only for the wire. docs/server-batch.md specifies the bytes.
 
 pub mod parse;
 
@@ -19,16 +18,15 @@ use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 use crate::wire::{self, Answered};
 
-/// A text in an answer has at most so many bytes.
+/// The greatest length of a text in an answer, in bytes.
 const MAX_TEXT: usize = 1000;
 
-/// Ids that are taken and written at once: they stay in the first level of the processor's caches.
+/// How many ids are taken and written at a time. They fit in the processor's first-level cache.
 const BLOCK: usize = 256;
 
-/// Ids that may be waited for at once; a generator takes as many at a time.
+/// How many ids are awaited at a time. A generator hands out as many at once.
 const WAITED: usize = 1024;
 
-/// What an answer begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Status {
@@ -40,15 +38,14 @@ enum Status {
     NotAllowed = 5,
 }
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin,
 {
     let mut session = Session(Client::new(shared, Protocol::Batch));
-    // The client is gone, or was told why it has to go.
+    // On an error, the client is gone or was told why.
     let _ = wire::converse(&mut stream, place, &mut session).await;
-    // Between requests, a client would take it for the answer to its next one.
+    // Only amid a request: otherwise the client would take this for the answer to its next one.
     if place.farewell() == Some(Farewell::Slow) {
         let mut text = Vec::new();
         put_error(&mut text, Status::BadRequest, "the request did not end in time");
@@ -56,7 +53,7 @@ where
     }
 }
 
-/// What a client gets for which there is no room.
+/// The answer to a client if there is no room for it.
 pub fn refusal() -> Vec<u8> {
     let mut answer = Vec::new();
     put_error(&mut answer, Status::TryAgain, "the server has no room for more connections");
@@ -71,7 +68,7 @@ impl Session {
         put_error(out, status, text);
     }
 
-    /// Says why no more requests are looked at.
+    /// Refuses a request, and reads no more.
     fn refuse(&mut self, out: &mut Vec<u8>, status: Status, text: &str) {
         self.0.is_over = true;
         self.error(out, status, text);
@@ -103,7 +100,7 @@ impl Session {
             self.error(answers.bytes, Status::BadRequest, &text);
             return Ok(());
         }
-        // An empty name is the default one.
+        // An empty name means the default one.
         let name = (!text.is_empty()).then_some(text);
         let found = match self.0.look_up(name, answers).await? {
             Ok(true) => self.0.recent(),
@@ -166,7 +163,7 @@ impl wire::Session for Session {
 
 fn put_head(out: &mut Vec<u8>, status: Status, length: usize) {
     out.extend_from_slice(&(status as u32).to_le_bytes());
-    // Ids and texts are limited to far less.
+    // Ids and texts have far lower limits.
     out.extend_from_slice(&(length as u32).to_le_bytes());
 }
 
@@ -177,7 +174,7 @@ fn put_error(out: &mut Vec<u8>, status: Status, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes an answer with ids, or nothing if there are not enough.
+/// Writes an answer with ids, or nothing after an error.
 async fn put_ids(
     issuer: &Issuer,
     count: usize,
@@ -198,7 +195,7 @@ async fn put_ids(
                 match at_once(fill.as_mut()).await {
                     Some(filled) => filled,
                     None => {
-                        // Earlier answers do not wait for this one, which may become an error yet.
+                        // Earlier answers need not wait for this one, which may still become an error.
                         answers.write(start).await?;
                         start = 0;
                         fill.await
@@ -216,7 +213,7 @@ async fn put_ids(
     Ok(Ok(()))
 }
 
-/// Writes the ids that are ready, and returns how many. Its block is not in the future of each connection.
+/// Writes the ids that are ready, and returns how many. This function keeps its block out of each connection's future.
 fn put_ready(issuer: &Issuer, count: usize, out: &mut Vec<u8>) -> usize {
     let mut ids = [0; BLOCK];
     let mut done = 0;

@@ -1,4 +1,4 @@
-//! A client of any protocol but HTTP, as its session knows it.
+//! A client of any protocol except HTTP.
 
 use std::io;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::listener::Protocol;
 use crate::names::Name;
 use crate::shared::Shared;
 
-/// A client, and what was done for it since that was last added to the server's counters.
+/// A client, and what was done for it since the server's counters were updated.
 pub struct Client {
     pub shared: Arc<Shared>,
     protocol: Protocol,
-    /// Whether it has said the password, if the server has one.
+    /// Whether it gave the password, or the server has none.
     pub is_trusted: bool,
-    /// Whether to close its connection after what was answered.
+    /// Whether to close the connection after the answers.
     pub is_over: bool,
-    /// The name asked for last, which is usually the next one's too.
+    /// The last name, which is usually also the next.
     recent: Option<Arc<Name>>,
-    /// When the requests being answered arrived, if one of them asked for an unknown name.
+    /// When the current requests arrived, if one of them asked for an unknown name.
     arrived: Option<Instant>,
     pub requests: u64,
     pub errors: u64,
-    /// Ids of the recent name.
+    /// Ids of the recent name that are not counted yet.
     issued: u64,
 }
 
@@ -43,15 +43,15 @@ impl Client {
         }
     }
 
-    /// Returns whether this is the password, and trusts the client if so; none if the server has no password.
+    /// Returns whether this is the password, and then trusts the client; `None` if the server has no password.
     pub fn authenticate(&mut self, given: &[u8]) -> Option<bool> {
         let is_right = self.shared.password.as_ref()?.is(given);
         self.is_trusted |= is_right;
         Some(is_right)
     }
 
-    /// Returns the next id of the recent name, if that is the one asked for and has one ready: most requests need no
-    /// more, and no future.
+    /// Returns the next id of the recent name, if that is the requested one and has an id ready. Most requests need
+    /// only this, without a future.
     #[inline]
     pub fn ready(&mut self, text: Option<&[u8]>) -> Option<u64> {
         let recent = self.recent.as_ref().filter(|recent| self.is(recent, text))?;
@@ -60,7 +60,7 @@ impl Client {
         Some(id)
     }
 
-    /// Whether a name is the one asked for: the default one without a text.
+    /// Whether the name is the requested one; without a text, the default.
     fn is(&self, name: &Arc<Name>, text: Option<&[u8]>) -> bool {
         match text {
             Some(text) => name.text().as_bytes() == text && !name.is_removed(),
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Makes a name the recent one, or the default name without a text. Returns whether there is such a name.
+    /// Makes the requested name the recent one; without a text, the default. Returns whether there is such a name.
     pub async fn look_up(
         &mut self,
         text: Option<&[u8]>,
@@ -97,13 +97,12 @@ impl Client {
         self.recent = Some(name);
     }
 
-    /// The recent name.
     pub fn recent(&mut self) -> Option<Found<'_>> {
         let Self { shared, protocol, recent, issued, .. } = self;
         Some(Found { name: recent.as_ref()?, shared, protocol: *protocol, issued })
     }
 
-    /// Adds the ids to their name's counter.
+    /// Adds the issued ids to the name's counter.
     pub fn count_issued(&mut self) {
         if let Some(name) = &self.recent
             && self.issued > 0
@@ -113,14 +112,13 @@ impl Client {
         }
     }
 
-    /// Adds the requests, which were answered in this time, to the server's counters.
+    /// Adds the requests, answered in this time, to the server's counters.
     pub fn count_requests(&mut self, time: Duration) {
         self.shared.counters(self.protocol).answered(self.requests, self.errors, time);
         (self.requests, self.errors, self.arrived) = (0, 0, None);
     }
 }
 
-/// A name that a client asks for.
 pub struct Found<'a> {
     pub name: &'a Name,
     pub shared: &'a Shared,
@@ -129,13 +127,11 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Takes the next id.
     pub async fn take(self, answers: &mut Answers<'_>) -> io::Result<Result<u64, IssueError>> {
         let taken = answers.wait(self.name.issuer().take()).await?;
         Ok(self.counted(1, taken))
     }
 
-    /// Counts a request for so many ids.
     pub fn counted<T>(self, ids: u64, done: Result<T, IssueError>) -> Result<T, IssueError> {
         match &done {
             Ok(_) => *self.issued += ids,

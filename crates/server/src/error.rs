@@ -1,4 +1,4 @@
-//! What may go wrong while ids are served.
+//! Errors in serving ids.
 
 use uidring::TakeError;
 use uidring::adapter::{Chain, error_traits};
@@ -8,32 +8,32 @@ use uidring::segment::SegmentError;
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum IssueError {
-    /// The generator of uids has lost its worker id. Servers get another one when they start.
+    /// The uid generator has lost its worker id. A restarted server gets another.
     #[error("the lease of the worker id is lost; restart the server, which gets another one")]
     LeaseLost,
-    /// A generator of uids has none.
+    /// A uid generator has none.
     #[error(transparent)]
     Uid(TakeError),
     /// A tag has none.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// A name is unknown, and the table of tags, which may have it by now, could not be read.
+    /// The name is unknown. The table of tags, which may have it by now, could not be read.
     #[error(
         "the table of tags could not be read, which may have a tag of this name by now; try again"
     )]
     Unread,
-    /// Other clients have asked for so many ids, and not read them yet, that there is no room for more.
+    /// No room for so many ids, because other clients have not read theirs yet.
     #[error("too many ids are on their way to clients that have not read them; try again")]
     Busy,
-    /// Others took ids each time before there were enough in a row.
+    /// Other clients kept taking ids before there were enough in a row.
     #[error("other clients took ids in between, each time; try again, or ask for fewer in a row")]
     Contended,
-    /// More consecutive ids were asked for than there ever are.
+    /// More consecutive ids than there can be.
     #[error("{count} ids in a row were asked for, and at most {max} are to be had; ask for fewer")]
     NotInARow {
-        /// How many were asked for.
+        /// How many were requested.
         count: u64,
-        /// How many there are at most.
+        /// The greatest possible number.
         max: u64,
     },
 }
@@ -50,7 +50,7 @@ impl From<TakeError> for IssueError {
 }
 
 impl IssueError {
-    /// Whether the same request may succeed later without anybody doing anything.
+    /// Whether the same request may succeed later, without anybody's intervention.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Uid(error) => {
@@ -69,19 +69,19 @@ impl IssueError {
     }
 }
 
-/// Why a server does not serve.
+/// Why a server could not start.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The system starts no thread, or gives it no event loop.
+    /// The system could not start a thread or an event loop.
     #[error("starting a thread that serves")]
     Thread(#[source] std::io::Error),
-    /// A listener could not be shared by the threads.
+    /// A listener could not be shared among the threads.
     #[error("listening on {address}")]
     Listener {
-        /// Where.
+        /// Its address.
         address: String,
-        /// Why not.
+        /// The system's error.
         #[source]
         cause: std::io::Error,
     },

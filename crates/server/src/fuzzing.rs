@@ -1,7 +1,7 @@
-//! The parsers, for inputs that a fuzzer makes up.
+//! Entry points to the parsers for fuzzing.
 //!
-//! Besides the absence of panics, each function asserts that a request is the same whether its bytes come one
-//! after the other or at once, and as soon as its last byte has come.
+//! Each asserts, besides not panicking, that a request is parsed the same whether its bytes come singly or at once, and
+//! as soon as its last byte is there.
 
 use std::fmt::Debug;
 
@@ -32,14 +32,14 @@ pub fn resp(bytes: &[u8]) {
     });
 }
 
-/// Thrift's messages in frames.
+/// Thrift's framed messages.
 pub fn thrift(bytes: &[u8]) {
     each_request(bytes, |bytes| match message::front(bytes, CHUNK - message::LENGTH) {
         Front::Part => Outcome::Part,
         Front::Frame { frame, length } => Outcome::Request(frame.to_vec(), length),
         Front::Bad(text) => Outcome::Malformed(text),
     });
-    // The reader of messages gets whole frames alone, which these bytes are one of.
+    // The message reader only gets whole frames, so these bytes are one.
     match message::read(bytes) {
         Ok(call) => message::put_i64(&mut Vec::new(), &call.head, 1),
         Err(Unreadable::Call(head, error)) => message::put_error(&mut Vec::new(), &head, &error),

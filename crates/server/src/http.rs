@@ -1,4 +1,4 @@
-//! HTTP/1.1: Leaf's paths, the server's own, and a page to look at.
+//! HTTP/1.1: Leaf's paths, the server's own, and a dashboard.
 
 mod answer;
 mod body;
@@ -35,17 +35,16 @@ use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 use crate::wire;
 
-/// What hyper needs for a request's head.
+/// The least buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(stream: S, place: &Arc<Place>, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let service = service_fn(|request: hyper::Request<Incoming>| async {
         let begin = Instant::now();
-        // No path reads a body; hyper skips a short one, and closes after the answer to a long one.
+        // No path reads a body. Hyper skips a short one, and closes the connection after answering a long one.
         let (parts, _) = request.into_parts();
         let response = route(shared, place, Asked::new(parts)).await;
         let status = response.status();
@@ -53,9 +52,9 @@ where
         shared.counters(Protocol::Http).answered(1, errors, begin.elapsed());
         Ok::<_, Infallible>(response)
     });
-    // The seat ends slow and idle connections, with no timer for each. When the server drains, reading ends as
-    // if the client had closed its half: with `half_close`, what has arrived is still answered. Answers to a
-    // pipeline are not gathered (`pipeline_flush`), as hyper sets no limit to their bytes.
+    // The seat ends slow and idle connections without a timer for each. When the server drains, reading ends as if the
+    // client had closed its half, and `half_close` makes hyper answer what has arrived. No `pipeline_flush`: hyper does
+    // not limit the gathered bytes.
     let mut connection = http1::Builder::new()
         .half_close(true)
         .header_read_timeout(None)
@@ -72,7 +71,7 @@ where
     }
 }
 
-/// What a client gets that is refused for lack of room.
+/// The answer to a client if there is no room for it.
 pub fn refusal() -> String {
     answer::without_hyper(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -92,7 +91,7 @@ async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Respon
     if let Some(text) = site::refusal(shared, &asked) {
         return answer::error(asked, StatusCode::FORBIDDEN, text);
     }
-    // As in Leaf, with any method.
+    // Leaf allows any method.
     if path.strip_prefix("/api/snowflake/get/").is_some_and(is_segment) {
         return leaf::snowflake(shared, asked).await;
     }
@@ -139,12 +138,12 @@ async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Respon
     }
 }
 
-/// Whether this is one part of a path.
+/// Whether the text is a single part of a path.
 fn is_segment(text: &str) -> bool {
     !text.is_empty() && !text.contains('/')
 }
 
-/// Whether the client may ask for what not everybody may.
+/// Whether the client gave the password, or the server has none.
 fn is_trusted(shared: &Shared, asked: &Asked) -> bool {
     let Some(password) = &shared.password else { return true };
     let given = asked.header(header::AUTHORIZATION).and_then(|value| {

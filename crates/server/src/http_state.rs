@@ -1,4 +1,4 @@
-//! What HTTP's connections share.
+//! State that all HTTP connections share.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -11,20 +11,20 @@ use crate::stats::ProtocolStats;
 
 const PAGES: usize = 16;
 
-/// Who may watch, who may read tables, and what watchers saw last.
+/// Limits for watchers and long pages, and the watchers' last look.
 #[derive(Debug)]
 pub struct HttpState {
     pub watchers: Arc<Semaphore>,
-    /// Room for pages about all names that are on their way: with many names they are long.
+    /// Permits for pages about all names until they are sent. With many names they are long.
     pub pages: Arc<Semaphore>,
-    /// The turn to make one of them.
+    /// The permit to make one of these pages.
     pub turn: Arc<Semaphore>,
-    /// The right to read the table of segments.
+    /// The permit to read the table of segments.
     pub table: Arc<Semaphore>,
     pub last: Mutex<LastLook>,
 }
 
-/// The last look of watchers, and what the next one is compared with.
+/// The watchers' last look, and what the next one is compared with.
 #[derive(Debug, Default)]
 pub struct LastLook {
     pub event: Bytes,

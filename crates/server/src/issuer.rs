@@ -1,4 +1,4 @@
-//! Where the ids of a name come from: a generator of uids, or a tag's segments.
+//! The source of a name's ids: a uid generator or a tag's segments.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use uidring::{CachedUidGenerator, Layout, PerThreadGenerator, Uid, UidGenerator}
 
 use crate::error::IssueError;
 
-/// A source of ids, which all connections share.
+/// A source of ids that all connections share.
 #[expect(clippy::large_enum_variant, reason = "there is one per name")]
 pub enum Issuer {
     /// Uids in one order over all connections.
     Ordered(Arc<CachedUidGenerator>),
-    /// Uids that increase on each connection: each serving thread takes from blocks of its own.
+    /// Uids that increase on each connection. Each serving thread takes from its own blocks.
     PerThread(PerThreadGenerator<Arc<CachedUidGenerator>>),
     /// Dense numbers of a tag.
     Segment(SegmentHandle),
@@ -31,8 +31,7 @@ impl Issuer {
         }
     }
 
-    /// Returns the next id. Where that waits, the generator's take policy says how long, and other tasks go
-    /// on.
+    /// Returns the next id. It may wait as long as the generator's take policy says, without blocking other tasks.
     ///
     /// # Errors
     ///
@@ -45,8 +44,8 @@ impl Issuer {
         })
     }
 
-    /// Writes the ids that are ready, up to `out.len()`, to the front of `out` in increasing order, and returns
-    /// how many: none as well where [`fill`](Self::fill) says why.
+    /// Writes the ids that are ready, up to `out.len()`, to the front of `out` in increasing order, and returns how
+    /// many. Errors count as none; [`fill`](Self::fill) reports them.
     pub fn fill_ready(&self, out: &mut [u64]) -> usize {
         match self {
             Self::Ordered(generator) => {
@@ -62,17 +61,17 @@ impl Issuer {
                 }
                 filled
             }
-            // What is left of a thread's block is taken by `fill` alone.
+            // Only `fill` can take from a thread's block.
             Self::PerThread(_) => 0,
             Self::Segment(handle) => handle.try_fill(out).unwrap_or(0),
         }
     }
 
-    /// Appends `count` increasing ids, which need not be neighbours.
+    /// Appends `count` increasing ids, not necessarily consecutive.
     ///
     /// # Errors
     ///
-    /// As [`take`](Self::take). Ids that were appended before are good.
+    /// As [`take`](Self::take). Ids already appended remain valid.
     pub async fn fill(&self, out: &mut Vec<u64>, count: usize) -> Result<(), IssueError> {
         match self {
             Self::Ordered(generator) => {
@@ -92,20 +91,19 @@ impl Issuer {
         Ok(())
     }
 
-    /// Reserves `count` consecutive ids, and returns the last one. Ids are left out where a tick or a segment
-    /// ends before there are enough.
+    /// Reserves `count` consecutive ids, and returns the last one. Ids are skipped if a tick or segment ends too early.
     ///
     /// # Errors
     ///
-    /// As [`take`](Self::take), and [`IssueError::NotInARow`] for more than a tick or a segment has.
+    /// As [`take`](Self::take); [`IssueError::NotInARow`] for more than a tick or segment has.
     pub async fn reserve(&self, count: u64) -> Result<u64, IssueError> {
-        // They are collected in memory first, and a shorter row must not pass for `count`.
+        // They are collected in memory first, and a truncated count must not pass for `count`.
         let max = self.longest_run().min(usize::MAX as u64);
         if count > max {
             return Err(IssueError::NotInARow { count, max });
         }
         let mut ids = Vec::new();
-        // Others take as well: what is left of a tick or segment may be too short more than once.
+        // Other clients take, too, so the rest of a tick or segment may be too short repeatedly.
         for _ in 0..16 {
             let missing = count as usize - ids.len();
             self.fill(&mut ids, missing).await?;
@@ -119,7 +117,7 @@ impl Issuer {
         Err(IssueError::Contended)
     }
 
-    /// How many consecutive ids there are at most.
+    /// The greatest number of consecutive ids.
     pub(crate) fn longest_run(&self) -> u64 {
         match self.layout() {
             Some(layout) => layout.max_sequence() + 1,
@@ -128,7 +126,7 @@ impl Issuer {
         }
     }
 
-    /// Why nothing is issued, as far as that is known without waiting. Of uids, one is taken.
+    /// Why nothing is issued, as far as that is known without waiting. Takes a uid to find out.
     pub(crate) fn problem(&self) -> Option<String> {
         if let Self::Segment(handle) = self {
             return handle.problem().map(|error| Chain(&error).to_string());
@@ -139,18 +137,18 @@ impl Issuer {
         }
     }
 
-    /// Whether it issued uids with a leased worker id, and lost the lease.
+    /// Whether it is a uid generator that lost the lease of its worker id.
     pub(crate) fn has_lost_lease(&self) -> bool {
         let lease = self.generator().and_then(|generator| generator.stats().lease);
         lease.is_some_and(|lease| lease.is_lost)
     }
 
-    /// The layout of the uids; none for segments.
+    /// Returns the layout of the uids; `None` for segments.
     pub fn layout(&self) -> Option<&Layout> {
         self.generator().map(|generator| generator.layout())
     }
 
-    /// The generator of uids; none for segments.
+    /// Returns the uid generator; `None` for segments.
     pub fn generator(&self) -> Option<&CachedUidGenerator> {
         match self {
             Self::Ordered(generator) => Some(generator),

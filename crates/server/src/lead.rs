@@ -1,4 +1,5 @@
-//! Names whose uids run ahead of the clock. That is told before they reach the limit, where clients wait or get errors.
+//! Watches names whose uids run ahead of the clock, to warn before they reach the limit, where clients wait or get
+//! errors.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,30 +8,30 @@ use std::time::Duration;
 use uidring::CachedUidGenerator;
 use uidring::generator::CachedStats;
 
-/// Whoever sets a shorter limit wants a steady rate, which reaches it every day.
+/// A shorter limit is meant for a steady rate, and is reached every day.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// How far a clock goes back before it is a problem.
+/// How far the clock must go back to be a problem.
 const STEP_BACK: Duration = Duration::from_secs(60);
 
 /// Whether a name's uids are too far ahead of the clock.
 #[derive(Debug, Default)]
 pub struct Lead {
-    /// The [`Cause`] that the last look found.
+    /// The last [`Cause`] found.
     cause: AtomicU8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cause {
     Nothing,
-    /// Clients ask for more than the layout has, and uids are nearly as far ahead as they may be.
+    /// Clients ask for more than the layout has, and uids are close to the limit.
     Demand,
     /// The clock has gone back.
     Clock,
 }
 
 impl Lead {
-    /// Looks at the generator, and logs a turn. One thread does.
+    /// Checks the generator, and logs changes. Only one thread calls it.
     pub fn look(&self, name: &str, generator: &CachedUidGenerator) {
         let (stats, limit) = (generator.stats(), generator.max_borrow());
         let before = self.cause();
@@ -38,7 +39,7 @@ impl Lead {
         if cause == before {
             return;
         }
-        // Relaxed, as below: nothing else is read after it.
+        // Relaxed, as below: nothing else depends on it.
         self.cause.store(cause as u8, Ordering::Relaxed);
         let problem = Problem { cause, stats: &stats, limit };
         match cause {
@@ -60,7 +61,7 @@ impl Lead {
         }
     }
 
-    /// What is to be said of a name while its lead is long.
+    /// Describes the problem, if the lead is long.
     pub fn problem(&self, generator: &CachedUidGenerator) -> Option<String> {
         let cause = self.cause();
         (cause != Cause::Nothing).then(|| {
@@ -76,10 +77,10 @@ impl Lead {
 }
 
 impl Cause {
-    /// What was long stays so until it is half of that, so that it does not turn to and fro.
+    /// Hysteresis: once long, the lead stays so until it has halved.
     fn of(stats: &CachedStats, limit: Option<Duration>, was_long: bool) -> Self {
         let limit = limit.filter(|limit| *limit >= SHORTEST_LIMIT);
-        // What a clock that went back adds is nobody's demand.
+        // The part that a clock going back adds is not demand.
         let lead = stats.lead.saturating_sub(stats.clock_behind);
         let is_near = |limit| lead >= if was_long { limit / 2 } else { limit / 10 * 9 };
         if stats.clock_behind >= if was_long { STEP_BACK / 2 } else { STEP_BACK } {

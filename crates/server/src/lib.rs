@@ -1,8 +1,8 @@
-//! A server for uidring's ids: one engine behind the protocols that clients already speak.
+//! A server for uidring's ids: one engine behind protocols that clients already speak.
 //!
-//! A [`Server`] has [`Names`], each of which stands for a source of ids in this process, and listens for
-//! clients of Redis, of HTTP, of Twitter's Snowflake over Thrift, and of batches of ids in binary. Nothing in
-//! here assigns worker ids or opens databases: generators come built.
+//! A [`Server`] serves [`Names`], each with a source of ids in this process. It listens for clients of Redis, of HTTP,
+//! of Twitter's Snowflake over Thrift, and of binary batches. It neither assigns worker ids nor opens databases: you
+//! pass it generators.
 
 mod answers;
 mod batch;

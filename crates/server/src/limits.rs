@@ -1,4 +1,4 @@
-//! How much of the server clients may use.
+//! Limits on what clients may use of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::IssueError;
 
-/// Limits of a server. What is over one gets an answer that says so.
+/// Limits of a server. Requests beyond one get an answer that says so.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once, of all protocols.
+    /// The greatest number of connections, over all protocols.
     pub connections: usize,
-    /// Ids in one answer, and ids in a row.
+    /// The greatest number of ids in one answer, and of consecutive ids.
     pub batch: u64,
-    /// Bytes of one request.
+    /// The greatest size of a request, in bytes.
     pub request: usize,
-    /// A connection on which nothing is asked for so long is closed; so is one whose transaction (`MULTI`) is older.
+    /// How long a connection may be idle, or a transaction (`MULTI`) open, before the connection is closed.
     pub idle: Duration,
-    /// So long may it take to send a request, once begun, and to receive an answer.
+    /// How long a client may take to send a request once begun, and to receive an answer.
     pub slow: Duration,
-    /// Those who watch the dashboard at once.
+    /// How many clients may watch the dashboard at once.
     pub watchers: usize,
 }
 
@@ -38,24 +38,24 @@ impl Default for Limits {
     }
 }
 
-/// A batch of so many ids counts for nothing: a connection may hold as much anyhow.
+/// Batches up to this size are not counted: a connection may hold as much anyway.
 const SMALL: u64 = 256;
 
-/// How many ids may be on their way in all answers together: 8 bytes each, and up to 22 as text.
+/// How many ids may be in unsent answers together: 8 bytes each, up to 22 as text.
 const ON_THEIR_WAY: u64 = 4_000_000;
 
-/// The ids of great batches that are on their way: clients that ask and do not read share a bounded memory.
+/// Limits the ids of large batches in unsent answers, so that clients that do not read cannot use up the memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Semaphore>);
 
 impl Budget {
-    /// For batches of at most so many.
+    /// Allows at least one batch of this size.
     pub fn new(batch: u64) -> Self {
         let ids = ON_THEIR_WAY.max(batch).min(Semaphore::MAX_PERMITS as u64);
         Self(Arc::new(Semaphore::new(ids as usize)))
     }
 
-    /// Room for a batch, until its answer is written.
+    /// Takes room for a batch, to hold until its answer is written.
     pub fn take(&self, ids: u64) -> Result<Option<OwnedSemaphorePermit>, IssueError> {
         if ids <= SMALL {
             return Ok(None);

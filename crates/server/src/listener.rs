@@ -1,4 +1,4 @@
-//! Where a server listens, and for whom.
+//! Where a server listens, and for which protocol.
 
 use std::fmt;
 use std::io;
@@ -6,29 +6,29 @@ use std::net::{SocketAddr, TcpListener};
 #[cfg(unix)]
 use std::path::Path;
 
-/// What clients of a listener speak.
+/// The protocol of a listener's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// Redis's protocol, in its versions 2 and 3.
+    /// Redis's protocol, versions 2 and 3.
     Redis,
     /// HTTP/1.1.
     Http,
-    /// Twitter's Snowflake over Thrift: binary protocol, framed. It knows no passwords: its clients are served
-    /// without one, also by a server that has one.
+    /// Twitter's Snowflake over Thrift, with the framed binary protocol. It has no passwords, so its clients need none
+    /// even if the server has one.
     Thrift,
-    /// Batches of ids in binary; docs/server-batch.md specifies them.
+    /// Binary batches of ids, specified in docs/server-batch.md.
     Batch,
 }
 
 impl Protocol {
-    /// How many there are.
+    /// The number of protocols.
     pub(crate) const COUNT: usize = 4;
 
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; Self::COUNT] = [Self::Redis, Self::Http, Self::Thrift, Self::Batch];
 
-    /// Its name in lower case.
+    /// Returns the name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis",
@@ -45,14 +45,14 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// The addresses of a connection, which clients may ask for.
+/// The addresses of a connection's ends, which clients may ask for.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
     pub here: SocketAddr,
     pub there: SocketAddr,
 }
 
-/// A socket that is bound, and what its clients speak.
+/// A bound socket and its clients' protocol.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) protocol: Protocol,
@@ -68,25 +68,25 @@ pub(crate) enum Socket {
 }
 
 impl Listener {
-    /// Clients of a TCP socket.
+    /// Listens on a TCP socket.
     pub fn tcp(protocol: Protocol, socket: TcpListener) -> Self {
         let address = socket.local_addr();
         let address = address.map_or_else(|error| error.to_string(), |at| at.to_string());
         Self { protocol, address, socket: Socket::Tcp(socket) }
     }
 
-    /// Clients of a Unix socket, which is to be found at this path.
+    /// Listens on a Unix socket with this path.
     #[cfg(unix)]
     pub fn unix(protocol: Protocol, socket: std::os::unix::net::UnixListener, path: &Path) -> Self {
         Self { protocol, address: path.display().to_string(), socket: Socket::Unix(socket) }
     }
 
-    /// What its clients speak.
+    /// Returns the clients' protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Where it listens, for people.
+    /// Returns the address, for people.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -100,7 +100,7 @@ impl Listener {
         }
     }
 
-    /// Another one at the same socket.
+    /// Clones the socket.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let socket = match &self.socket {
             Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),

@@ -1,4 +1,4 @@
-//! The names that clients ask for ids of.
+//! The names that clients can ask for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::lead::Lead;
 use crate::listener::Protocol;
 use crate::stats::NameCounters;
 
-/// A name, what stands behind it, and what was issued.
+/// A name, its source of ids, and its counters.
 #[derive(Debug)]
 pub struct Name {
     text: String,
     issuer: Issuer,
-    /// How many names the server knew before it.
+    /// How many names the server had before it.
     pub(crate) rank: usize,
     origin: OnceLock<String>,
     lead: Lead,
@@ -35,81 +35,81 @@ impl Name {
         Arc::new(Self { text, issuer, rank, origin, lead, counters })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Ids issued over a protocol.
+    /// Returns how many ids were issued over a protocol.
     pub fn issued(&self, protocol: Protocol) -> u64 {
         self.counters.get(protocol).0
     }
 
-    /// Where its ids come from.
+    /// Returns the source of its ids.
     pub fn issuer(&self) -> &Issuer {
         &self.issuer
     }
 
-    /// Where its worker id comes from, for people to read; none if nobody has said so.
+    /// Returns where its worker id comes from, for people; `None` if not set.
     pub fn origin(&self) -> Option<&str> {
         self.origin.get().map(String::as_str)
     }
 }
 
 impl Name {
-    /// Whether it is a tag that was not in the table when that was read last.
+    /// Whether it is a tag that was missing when the table was last read.
     pub(crate) fn is_removed(&self) -> bool {
         let Issuer::Segment(handle) = &self.issuer else { return false };
         matches!(handle.problem(), Some(SegmentError::RemovedTag(_)))
     }
 
-    /// Why it is not to be asked, as far as that is known without waiting. Of uids, one is taken.
+    /// Why clients should not ask for it, as far as that is known without waiting. Takes a uid to find out.
     pub(crate) fn problem(&self) -> Option<String> {
         let ahead = || self.lead.problem(self.issuer.generator()?);
         self.issuer.problem().or_else(ahead)
     }
 }
 
-/// Reads the rows of the table of segments.
+/// Reads the rows of the segment table.
 pub(crate) type ReadRows = dyn Fn() -> Result<Vec<SegmentTag>, Error> + Send + Sync;
 
-/// The names of a server. One is the default, for requests that name none.
+/// A server's names. One is the default, for requests without a name.
 #[derive(Clone, Default)]
 pub struct Names {
     default: Option<Arc<Name>>,
     own: HashMap<String, Arc<Name>>,
     segments: Option<Arc<SegmentGenerator>>,
     rows: Option<Arc<ReadRows>>,
-    /// Tags that were asked for, those that were deleted since included.
+    /// Tags that were asked for, including deleted ones.
     tags: Arc<RwLock<HashMap<String, Arc<Name>>>>,
-    /// Held while the table is read for a name that is unknown.
+    /// Locked while the table is read for an unknown name.
     readings: Arc<Mutex<Readings>>,
 }
 
-/// When the table was read for names that were unknown.
+/// When the table was read for unknown names.
 #[derive(Default)]
 struct Readings {
-    /// When the last one began.
+    /// When the last reading began.
     begun: Option<Instant>,
-    /// When the last one began that has ended: it shows all tags that were created before, unless it failed.
+    /// When the last completed reading began. Unless it failed, it shows all tags created before.
     ended: Option<Instant>,
     has_failed: bool,
 }
 
-/// Unknown names trigger a reading at most this often; a request waits at most this long for it.
+/// The least time between readings for unknown names, and how long a request waits for one.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
-/// In texts for people, more names than this are counted, and not listed.
+/// Texts for people list up to this many names, and count the rest.
 pub const SHOWN: usize = 100;
 
 impl Names {
-    /// Without any name.
+    /// Creates an empty set of names.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a name, or replaces it. The first one is the default.
+    /// Adds or replaces a name. The first one becomes the default.
     #[must_use]
     pub fn with(mut self, text: &str, issuer: Issuer) -> Self {
         let name = Name::new(text, issuer, self.own.len());
@@ -118,15 +118,15 @@ impl Names {
         self
     }
 
-    /// Makes each tag of this generator a name, unless it is one already.
+    /// Makes each tag of this generator a name, unless the name exists.
     #[must_use]
     pub fn with_segments(mut self, segments: Arc<SegmentGenerator>) -> Self {
         self.segments = Some(segments);
         self
     }
 
-    /// Says where a name's worker id comes from, such as "leased from uidring.db", for people to read. The first
-    /// word on it counts; without such a name it does nothing.
+    /// Describes where a name's worker id comes from, for people, such as "leased from uidring.db". Only the first call
+    /// for a name counts. Does nothing if there is no such name.
     #[must_use]
     pub fn with_origin(self, text: &str, origin: impl Into<String>) -> Self {
         if let Some(name) = self.own.get(text) {
@@ -135,8 +135,8 @@ impl Names {
         self
     }
 
-    /// Reads the rows of the table of segments for the page that shows them. It may block: it is called in a
-    /// thread of its own, one at a time.
+    /// Sets how to read the rows of the segment table, for the page that shows them. The function may block: it runs in
+    /// a separate thread, one call at a time.
     #[must_use]
     pub fn with_rows(
         mut self,
@@ -146,28 +146,27 @@ impl Names {
         self
     }
 
-    /// What reads the rows.
     pub(crate) fn rows(&self) -> Option<&Arc<ReadRows>> {
         self.rows.as_ref()
     }
 
-    /// Whether any name is, or may be, a tag.
+    /// Whether any name is or may be a tag.
     pub(crate) fn have_segments(&self) -> bool {
         let mut own = self.own.values();
         self.segments.is_some() || own.any(|name| matches!(name.issuer, Issuer::Segment(_)))
     }
 
-    /// The name for requests that name none.
+    /// Returns the name for requests without one.
     pub fn default_name(&self) -> Option<&Arc<Name>> {
         self.default.as_ref()
     }
 
-    /// The generator of segments whose tags are names.
+    /// Returns the generator whose tags are names.
     pub fn segments(&self) -> Option<&Arc<SegmentGenerator>> {
         self.segments.as_ref()
     }
 
-    /// Looks a name up. A tag that has been removed since stays a name, whose takes fail.
+    /// Looks up a name. A removed tag remains a name, but takes from it fail.
     pub fn get(&self, text: &str) -> Option<Arc<Name>> {
         if let Some(name) = self.own.get(text) {
             return Some(Arc::clone(name));
@@ -183,14 +182,14 @@ impl Names {
         Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle), rank))))
     }
 
-    /// Looks a name up, unless it is a tag that was gone: it may be there again.
+    /// Looks up a name, but not a tag that was removed, because it may exist again.
     pub(crate) fn get_present(&self, text: &str) -> Option<Arc<Name>> {
         self.get(text).filter(|name| !name.is_removed())
     }
 
-    /// Looks a name up. An unknown one, or one that was gone, may be a tag that was created since the table was read, which
-    /// is read again then: a tag that was there when the request arrived is found, unless that takes too long. `arrived`
-    /// is set at the first unknown name: requests that arrived together share it, so that they wait for one reading.
+    /// Looks up a name. If it is unknown or was removed, the table is read again, because the tag may be new. So a tag
+    /// that existed when the request arrived is found, unless that takes too long. `arrived` is set at the first
+    /// unknown name. Requests that arrived together share it, and wait for one reading.
     ///
     /// # Errors
     ///
@@ -206,7 +205,7 @@ impl Names {
         let Some(segments) = &self.segments else { return Ok(None) };
         let arrived = *arrived.get_or_insert_with(Instant::now);
         let look = timeout_at((arrived + LOOK_FOR).into(), self.look(segments, arrived));
-        // In memory of its own, which requests for known names do without.
+        // Boxed, to keep it out of the futures of requests for known names.
         let has_failed = Box::pin(look).await.unwrap_or(false);
         if has_failed && self.get_present(text).is_none() {
             return Err(IssueError::Unread);
@@ -214,8 +213,8 @@ impl Names {
         Ok(self.get(text))
     }
 
-    /// Waits for a reading of the tags that began no earlier than `since`, and returns whether it failed. Those who wait
-    /// for one share it.
+    /// Waits for a reading of the tags that began at `since` or later, and returns whether it failed. Waiting requests
+    /// share a reading.
     async fn look(&self, segments: &SegmentGenerator, since: Instant) -> bool {
         let mut readings = self.readings.lock().await;
         if readings.ended.is_none_or(|begun| begun < since) {
@@ -224,14 +223,14 @@ impl Names {
             }
             let now = Instant::now();
             readings.begun = Some(now);
-            // What fails is logged, and the tags stay as they were.
+            // The generator logs failures, and keeps its tags.
             readings.has_failed = segments.refresh_async().await.is_err();
             readings.ended = Some(now);
         }
         readings.has_failed
     }
 
-    /// Looks how far the uids of each name are ahead of the clock.
+    /// Checks how far each name's uids are ahead of the clock.
     pub(crate) fn look_at_leads(&self) {
         for name in self.own.values() {
             if let Some(generator) = name.issuer.generator() {
@@ -240,13 +239,12 @@ impl Names {
         }
     }
 
-    /// Whether a name has lost the lease of its worker id: it issues nothing until the server is started again.
+    /// Whether a name lost its lease, and so issues nothing until a restart.
     pub(crate) fn any_lost_lease(&self) -> bool {
         self.own.values().any(|name| name.issuer.has_lost_lease())
     }
 
-    /// Whether nothing is issued until the server is started again: all names are generators that have lost the leases
-    /// of their worker ids.
+    /// Whether the server issues nothing until a restart, because all its names are generators that lost their leases.
     pub fn have_lost_all_leases(&self) -> bool {
         let mut own = self.own.values();
         !self.own.is_empty()
@@ -254,7 +252,7 @@ impl Names {
             && self.tags().is_empty()
     }
 
-    /// Closes all generators: leases are given back, and nothing more is issued.
+    /// Closes all generators. Leases are given back, and no more ids are issued.
     pub fn close(&self) {
         for name in self.own.values() {
             if let Some(generator) = name.issuer.generator() {
@@ -266,12 +264,12 @@ impl Names {
         }
     }
 
-    /// All names, in alphabetical order: the server's own, then the tags that are in the table.
+    /// Returns all names in alphabetical order: first the server's own, then the tags in the table.
     pub fn list(&self) -> Vec<Arc<Name>> {
         self.list_of(&self.tags())
     }
 
-    /// The same, and then the tags that were asked for and have been deleted, in no order.
+    /// Like [`list`](Self::list), with the tags that were asked for and then deleted, in no order.
     pub(crate) fn list_with_deleted(&self) -> (Vec<Arc<Name>>, Vec<Arc<Name>>) {
         let tags = self.tags();
         let names = self.list_of(&tags);
@@ -287,12 +285,12 @@ impl Names {
         own
     }
 
-    /// The texts of all names, in no order.
+    /// Returns the texts of all names, in no order.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.tags().into_iter().chain(self.own.keys().cloned()).collect()
     }
 
-    /// The tags in the table that are no names of the server's own.
+    /// Returns the tags in the table that are not the server's own names.
     fn tags(&self) -> BTreeSet<String> {
         let segments = self.segments.as_ref();
         let tags = segments.and_then(|segments| segments.tags().ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Redis's protocol: a connection of a client that speaks RESP2 or RESP3.
+//! Redis's protocol, RESP2 and RESP3.
 
 mod commands;
 mod glob;
@@ -21,15 +21,14 @@ use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 use crate::wire;
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, ends: Option<Ends>, place: &Place, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin,
 {
     let mut session = Session::new(shared, ends);
-    // The client is gone, or was answered why it has to go.
+    // On an error, the client is gone or was told why.
     let _ = wire::converse(&mut stream, place, &mut session).await;
-    // Between requests, clients take it for the answer to their next one.
+    // Only amid a request: otherwise the client would take this for the answer to its next one.
     if place.farewell() == Some(Farewell::Slow) {
         let goodbye = b"-ERR the request or transaction did not end in time\r\n";
         wire::write_at_once(&mut stream, goodbye).await;

@@ -1,4 +1,4 @@
-//! A connection's place in the server: whom the server tells to go, because it ends or the client is slow.
+//! A connection's place in the server, which tells it to end if the server stops or the client is idle or slow.
 
 use std::io;
 use std::pin::Pin;
@@ -13,55 +13,53 @@ use tokio::task::yield_now;
 
 use crate::limits::Limits;
 
-/// Why a connection has to end.
+/// Why a connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Farewell {
-    /// The server ends: what has arrived is answered.
+    /// The server stops. What has arrived is still answered.
     Draining = 1,
-    /// Nothing was asked for too long.
+    /// The client asked for nothing for too long.
     Idle = 2,
-    /// A request was begun and not ended, or an answer not received.
+    /// The client did not complete a request or receive an answer in time.
     Slow = 3,
 }
 
-/// How often connections that wait for their clients are looked at.
+/// How often waiting connections are checked.
 pub const SWEEP: Duration = Duration::from_millis(500);
 
-/// In 56 bits, which is enough for two million years.
+/// Limits the time to 56 bits, which last for two million years.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(u64::MAX >> 8)
 }
 
-/// What a connection waits for.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Waits {
-    /// For nothing of the client's: it works, or waits for ids.
+    /// Not for the client: it works, or waits for ids.
     NotForClient = 0,
     ForRequest = 1,
     ForRestOfRequest = 2,
     ForReader = 3,
 }
 
-/// One connection as the server sees it.
+/// One connection, as the server sees it.
 #[derive(Debug, Default)]
 struct Seat {
     /// A `Farewell`, or 0.
     told: AtomicU8,
-    /// A `Waits` above the 56 bits of when it began to wait: for a request, or when that began.
+    /// A `Waits` in the top byte. The lower 56 bits say when the wait or, amid a request, the request began.
     state: AtomicU64,
     waker: AtomicWaker,
 }
 
-/// The connections of a server.
 #[derive(Debug)]
 pub struct Seats {
     taken: Mutex<Taken>,
     limit: usize,
     idle: u64,
     slow: u64,
-    /// Milliseconds since the server began, as of the last `sweep`.
+    /// Milliseconds from the server's start to the last `sweep`.
     now: AtomicU64,
 }
 
@@ -75,7 +73,7 @@ struct Taken {
 
 impl Seats {
     pub fn new(limits: &Limits) -> Self {
-        // A time may be as old as the last sweep.
+        // Times may be as old as the last sweep.
         let millis = |time: Duration| millis(time.saturating_add(SWEEP));
         Self {
             taken: Mutex::default(),
@@ -90,14 +88,14 @@ impl Seats {
         self.taken.lock().unwrap_or_else(|lock| lock.into_inner())
     }
 
-    /// A place for a connection; none if all are taken.
+    /// Seats a connection. Gives the stream back if there is no room.
     pub fn sit<S>(self: &Arc<Self>, stream: S) -> Result<Seated<S>, S> {
         let mut taken = self.lock();
         if taken.count >= self.limit {
             return Err(stream);
         }
         let seat = Arc::new(Seat::default());
-        // A connection that was accepted just before the server ends is answered, too.
+        // A connection accepted just before the server stops is answered, too.
         if taken.draining {
             seat.told.store(Farewell::Draining as u8, Ordering::Relaxed);
         }
@@ -116,7 +114,6 @@ impl Seats {
         Ok(Seated { stream, place, looked: None, has_ended: false })
     }
 
-    /// How many connections there are.
     pub fn count(&self) -> usize {
         self.lock().count
     }
@@ -125,7 +122,7 @@ impl Seats {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// Tells those that have waited for their clients for too long. Called once in each `SWEEP`.
+    /// Tells connections that have waited for their clients for too long to end. Called once per `SWEEP`.
     pub fn sweep(&self, since_start: Duration) {
         let now = millis(since_start);
         self.now.store(now, Ordering::Relaxed);
@@ -140,7 +137,7 @@ impl Seats {
         }
     }
 
-    /// Tells all, and those that come, that the server ends.
+    /// Tells all connections, including later ones, that the server stops.
     pub fn drain(&self) {
         let mut taken = self.lock();
         taken.draining = true;
@@ -152,11 +149,11 @@ impl Seats {
 
 impl Seat {
     fn tell(&self, farewell: Farewell) {
-        // The first word counts, but for `Draining`, which a slow client must not outlast.
+        // Keep the first reason, but let the others replace `Draining`, which a slow client must not outlast.
         let _ = self.told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |told| {
             (told == 0 || told == Farewell::Draining as u8).then_some(farewell as u8)
         });
-        // It synchronises with `register`.
+        // Synchronizes with `register`.
         self.waker.wake();
     }
 
@@ -169,7 +166,7 @@ impl Seat {
         }
     }
 
-    /// Relaxed, as all of it: what it waits for is a hint for the sweep, which looks again.
+    /// Relaxed, like the store: this is a hint for the sweep, which checks again.
     fn state(&self) -> (u8, u64) {
         let state = self.state.load(Ordering::Relaxed);
         ((state >> 56) as u8, state & (u64::MAX >> 8))
@@ -179,14 +176,14 @@ impl Seat {
         self.state.store(u64::from(waits as u8) << 56 | since, Ordering::Relaxed);
     }
 
-    /// Bytes of a request have come: it began now, or earlier.
+    /// Bytes of a request have come. It began now or earlier.
     fn receives(&self, now: u64) {
         let (waits, since) = self.state();
         let has_begun = waits == Waits::ForRestOfRequest as u8;
         self.wait(Waits::NotForClient, if has_begun { since } else { now });
     }
 
-    /// No byte is there: after a part of a request, or after an answer that was received late.
+    /// There are no more bytes: after part of a request, or after an answer that was received late.
     fn waits_for_bytes(&self, now: u64) {
         let (waits, since) = self.state();
         if waits == Waits::NotForClient as u8 {
@@ -196,14 +193,14 @@ impl Seat {
         }
     }
 
-    /// Some of an answer was taken. Who takes it little by little is as slow as who takes nothing.
+    /// Part of an answer was written. Reading it bit by bit is as slow as not reading it.
     fn has_written(&self, now: u64) {
         if self.state().0 != Waits::ForReader as u8 {
             self.wait(Waits::ForRequest, now);
         }
     }
 
-    /// The client takes nothing more at the moment.
+    /// The client reads no more at the moment.
     fn waits_for_reader(&self, now: u64) {
         if self.state().0 != Waits::ForReader as u8 {
             self.wait(Waits::ForReader, now);
@@ -211,7 +208,7 @@ impl Seat {
     }
 }
 
-/// A connection's seat, until the connection and all who know of it are gone.
+/// A connection's seat, which is free once all references to it are gone.
 #[derive(Debug)]
 pub struct Place {
     seat: Arc<Seat>,
@@ -220,22 +217,22 @@ pub struct Place {
 }
 
 impl Place {
-    /// Why reading has ended, if it was not the client that ended it.
+    /// Returns why reading has ended, unless the client ended it.
     pub fn farewell(&self) -> Option<Farewell> {
         self.seat.told()
     }
 
-    /// Whether the client does not take its answer.
+    /// Whether the client is not reading its answer.
     pub fn waits_for_reader(&self) -> bool {
         self.seat.state().0 == Waits::ForReader as u8
     }
 
-    /// All that was asked is answered, though nothing may have been written.
+    /// Records that all requests are answered, even if nothing was written.
     pub fn is_between_requests(&self) {
         self.seat.wait(Waits::ForRequest, self.seats.now());
     }
 
-    /// A part of another request has come with those that are answered.
+    /// Records that part of another request came with the answered ones.
     pub fn is_amid_request(&self) {
         self.seat.wait(Waits::ForRestOfRequest, self.seats.now());
     }
@@ -250,18 +247,17 @@ impl Drop for Place {
     }
 }
 
-/// A connection's stream. Reading ends where the server tells the connection to go.
+/// A connection's stream. Reading ends if the server tells the connection to end.
 pub struct Seated<S> {
     stream: S,
     place: Arc<Place>,
-    /// Ready once the events of the system have been looked at since the server began to end.
+    /// Ready once the runtime has polled the system's events after the server began to stop.
     looked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Reading has ended so.
+    /// Reading has ended for that reason.
     has_ended: bool,
 }
 
 impl<S> Seated<S> {
-    /// Its place.
     pub fn place(&self) -> &Arc<Place> {
         &self.place
     }
@@ -289,10 +285,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Seated<S> {
             Poll::Pending => {
                 let seat = &this.place.seat;
                 seat.waits_for_bytes(this.place.seats.now());
-                // First the waker: who tells it after that wakes it.
+                // Register first: a farewell after this wakes the waker.
                 seat.waker.register(context.waker());
                 match seat.told() {
-                    // As at the end of a stream, when what has arrived is known.
+                    // Report the end of the stream once all that has arrived is known.
                     Some(Farewell::Draining) => {
                         let looked = this.looked.get_or_insert_with(|| Box::pin(yield_now()));
                         ready!(looked.as_mut().poll(context));
@@ -308,7 +304,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Seated<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Seated<S> {
-    /// What a write has come to: a client that does not read is waited for as long as slow ones are.
+    /// Records the result of a write. A client that does not read gets as much time as a slow one.
     fn written<T>(
         &mut self,
         context: &mut Context<'_>,

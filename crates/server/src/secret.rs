@@ -1,4 +1,4 @@
-//! What clients have to know.
+//! The password of clients.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -10,7 +10,7 @@ impl Secret {
         Self(RwLock::new(text.into_bytes()))
     }
 
-    /// Whether this is the password, in a time that depends on their lengths alone.
+    /// Whether this is the password. The time depends only on their lengths.
     pub fn is(&self, given: &[u8]) -> bool {
         use subtle::ConstantTimeEq;
         given.ct_eq(&self.0.read().unwrap_or_else(PoisonError::into_inner)).into()

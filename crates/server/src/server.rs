@@ -1,4 +1,4 @@
-//! A server: threads that accept and answer, until it is told to stop.
+//! A server: threads that accept and answer until it is stopped.
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,7 +26,7 @@ use crate::stats::ProtocolStats;
 use crate::tls::{self, TlsError};
 use crate::{batch, http, resp, thrift};
 
-/// A server, before it starts.
+/// A server that has not started yet.
 pub struct Server {
     listeners: Vec<Listener>,
     limits: Limits,
@@ -42,7 +42,7 @@ impl Default for Server {
 }
 
 impl Server {
-    /// A server that listens nowhere yet.
+    /// Creates a server without listeners.
     pub fn new() -> Self {
         Self {
             listeners: Vec::new(),
@@ -53,7 +53,7 @@ impl Server {
         }
     }
 
-    /// Adds a socket to listen at.
+    /// Adds a listener.
     #[must_use]
     pub fn listen(mut self, listener: Listener) -> Self {
         self.listeners.push(listener);
@@ -67,25 +67,25 @@ impl Server {
         self
     }
 
-    /// How many threads serve; one by default, and at least.
+    /// Sets how many threads serve, at least one. The default is one.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// What clients have to say before they are served.
+    /// Sets the password that clients must give.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Has clients of TCP sockets speak TLS, by a certificate, those that sign it, and its key, in PEM.
+    /// Enables TLS for TCP listeners, with a certificate chain and its private key in PEM.
     ///
     /// # Errors
     ///
-    /// [`TlsError`] if they are of no use.
+    /// [`TlsError`] if they cannot be used.
     pub fn tls(mut self, certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         self.tls = Some(tls::acceptor(certificates, key)?);
         Ok(self)
@@ -95,7 +95,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServeError`] if the system gives no thread or socket.
+    /// [`ServeError`] if the system refuses a thread or a listener.
     pub fn start(self, names: Names) -> Result<Running, ServeError> {
         let shared = Arc::new(Shared {
             seats: Arc::new(Seats::new(&self.limits)),
@@ -124,7 +124,7 @@ impl Server {
     }
 }
 
-/// A server that runs. Dropping it stops it at once.
+/// A running server. Dropping it stops it, without waiting for connections.
 pub struct Running {
     shared: Arc<Shared>,
     /// Dropped to stop.
@@ -136,13 +136,13 @@ impl Running {
     fn add_thread(&mut self, number: usize, listeners: Vec<Listener>) -> Result<(), ServeError> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
-            // For pages about all names, one at a time, and for what is shorter.
+            // For pages about all names, one at a time, and for shorter work.
             .max_blocking_threads(2)
             .thread_name(format!("uidring-pages-{number}"))
             .build();
         let runtime = runtime.map_err(ServeError::Thread)?;
         let stop = self.stop.as_ref().expect("it runs").subscribe();
-        // Bound to the runtime's events here, so that the caller hears of a failure.
+        // Register the sockets here, so that the caller sees failures.
         let guard = runtime.enter();
         let mut accepting = Vec::new();
         for listener in listeners {
@@ -165,10 +165,10 @@ impl Running {
                     tokio::spawn(sweep(Arc::clone(&shared)));
                 }
                 for accepting in accepting {
-                    // They end when the server does.
+                    // They end when the server stops.
                     let _ = accepting.await;
                 }
-                // Every thread waits for all connections, its own among them.
+                // Every thread waits for all connections, including its own.
                 while shared.seats.count() > 0 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
@@ -179,8 +179,8 @@ impl Running {
         Ok(())
     }
 
-    /// Accepts no more connections, has those that there are answer what they were asked, and waits until they
-    /// have, for at most `patience`. Returns how many connections were cut off after that.
+    /// Accepts no more connections, and waits for at most `patience` until the existing ones have answered what was
+    /// asked. Returns how many are still open then.
     pub fn stop(mut self, patience: Duration) -> usize {
         let begin = Instant::now();
         self.end();
@@ -192,41 +192,41 @@ impl Running {
     }
 
     fn end(&mut self) {
-        // Those that are accepted after this find that the server ends.
+        // Connections accepted after this find the server draining.
         self.shared.seats.drain();
         self.stop = None;
     }
 
-    /// Replaces the password for those who say it from now on; connections that have said the old one go on. A
-    /// server that has none stays without.
+    /// Replaces the password. Connections that gave the old one stay trusted. Does nothing if the server has no
+    /// password.
     pub fn replace_password(&self, password: impl Into<String>) {
         if let Some(secret) = &self.shared.password {
             secret.replace(password.into());
         }
     }
 
-    /// Replaces certificate and key for the connections to come, as [`Server::tls`] sets them.
+    /// Replaces certificate and key for new connections, as in [`Server::tls`].
     ///
     /// # Errors
     ///
-    /// [`TlsError`] if they are of no use; the old ones stay.
+    /// [`TlsError`] if they cannot be used. The old ones stay.
     pub fn replace_tls(&self, certificates: &[u8], key: &[u8]) -> Result<(), TlsError> {
         let acceptor = tls::acceptor(certificates, key)?;
         *self.shared.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(acceptor);
         Ok(())
     }
 
-    /// The names that are served.
+    /// Returns the names that are served.
     pub fn names(&self) -> &Names {
         &self.shared.names
     }
 
-    /// What connections of a protocol have done.
+    /// Returns what connections of a protocol have done.
     pub fn stats(&self, protocol: Protocol) -> ProtocolStats {
         self.shared.counters(protocol).stats()
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.shared.seats.count()
     }
@@ -239,7 +239,7 @@ impl Drop for Running {
 }
 
 async fn stopped(mut stop: watch::Receiver<()>) {
-    // An error, once the sender is gone.
+    // Fails once the sender is gone.
     let _ = stop.changed().await;
 }
 
@@ -275,7 +275,8 @@ impl Listening {
     }
 }
 
-/// Lets as many connections wait to be accepted as the system allows: std asks for few.
+/// Allows the longest queue of unaccepted connections that the system permits. The standard library asks for a short
+/// one.
 fn deepen(socket: SockRef<'_>) -> io::Result<()> {
     socket.listen(i32::MAX)
 }
@@ -305,18 +306,18 @@ async fn accept(
         };
         if let Err(error) = accepted.and_then(|stream| seat(stream, protocol, &shared)) {
             tracing::warn!(%protocol, %error, "a connection could not be accepted");
-            // Too many open files, perhaps, which others close.
+            // There may be too many open files. Wait until some are closed.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
-    // Those that have connected by now are answered.
+    // Answer those that have already connected.
     let _ = accept_the_rest(listening, protocol, &shared);
 }
 
-/// As many as may wait to be accepted; a server that ends does not go on for those that come after them.
+/// The longest queue to drain. A stopping server does not accept connections forever.
 const BACKLOG: usize = 4096;
 
-/// Accepts, without the runtime's events, those that are there.
+/// Accepts the connections in the queue, without the runtime's events.
 fn accept_the_rest(
     listening: Listening,
     protocol: Protocol,
@@ -369,7 +370,7 @@ fn seat(stream: Accepted, protocol: Protocol, shared: &Arc<Shared>) -> io::Resul
     Ok(())
 }
 
-/// Serves a connection in a task of its own, or tells it that there is no room.
+/// Serves a connection in its own task, or tells it that there is no room.
 fn begin<S>(
     stream: S,
     protocol: Protocol,
@@ -406,8 +407,7 @@ async fn greet<S>(
     let place = Arc::clone(stream.place());
     match tls {
         None => serve(stream, protocol, ends, place, shared).await,
-        // In memory of its own, which others do without. A client that does not end its greeting is slow, however much
-        // of it was answered.
+        // Boxed, to keep it out of other connections' futures. The timeout covers the whole handshake.
         Some(tls) => {
             let encrypted = async {
                 match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {
@@ -441,7 +441,7 @@ async fn serve<S>(
     }
 }
 
-/// Says that there is no room. A client that does not read is not waited for.
+/// Tells the client that there is no room, but does not wait if it does not read.
 async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, protocol: Protocol) {
     use tokio::io::AsyncWriteExt;
     let text: Vec<u8> = match protocol {

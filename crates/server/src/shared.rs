@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! State that all connections of a server share.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
@@ -13,7 +13,6 @@ use crate::seat::Seats;
 use crate::secret::Secret;
 use crate::stats::ProtocolCounters;
 
-/// Names, limits, seats and counters.
 pub struct Shared {
     pub names: Names,
     pub limits: Limits,
@@ -23,7 +22,7 @@ pub struct Shared {
     /// Whether only this host can reach the listeners.
     pub is_local: bool,
     pub start: Instant,
-    /// For connections to come.
+    /// For new connections.
     pub tls: RwLock<Option<TlsAcceptor>>,
     pub http: HttpState,
     pub counters: [ProtocolCounters; Protocol::COUNT],

@@ -1,4 +1,4 @@
-//! What a server has done: counters that connections add to once per read, and how long answers took.
+//! Counters, which connections update once per read, and how long answers took.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct NameCounters {
     errors: [AtomicU64; Protocol::COUNT],
 }
 
-// Relaxed throughout: counters.
+// Relaxed throughout, because these only count.
 impl NameCounters {
     pub fn issued(&self, protocol: Protocol, ids: u64) {
         self.ids[protocol as usize].fetch_add(ids, Ordering::Relaxed);
@@ -22,7 +22,7 @@ impl NameCounters {
         self.errors[protocol as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ids issued over a protocol, and requests that failed.
+    /// Returns the ids issued over a protocol, and the failed requests.
     pub fn get(&self, protocol: Protocol) -> (u64, u64) {
         let index = protocol as usize;
         (self.ids[index].load(Ordering::Relaxed), self.errors[index].load(Ordering::Relaxed))
@@ -32,7 +32,7 @@ impl NameCounters {
 /// Quarters of each power of two, in nanoseconds.
 const BUCKETS: usize = 4 * 40;
 
-/// What connections of one protocol have done.
+/// What the connections of one protocol have done.
 #[derive(Debug)]
 pub struct ProtocolCounters {
     connections: AtomicU64,
@@ -65,7 +65,7 @@ impl ProtocolCounters {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many requests, which came together, were answered in this time, some of them with errors.
+    /// Counts requests that came together and were answered in this time, some with errors.
     pub fn answered(&self, requests: u64, errors: u64, time: Duration) {
         self.requests.fetch_add(requests, Ordering::Relaxed);
         if errors > 0 {
@@ -79,7 +79,7 @@ impl ProtocolCounters {
         self.times[index.min(BUCKETS - 1)].fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// A look at the counters.
+    /// Returns a snapshot of the counters.
     pub fn stats(&self) -> ProtocolStats {
         let times = self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         ProtocolStats {
@@ -93,7 +93,7 @@ impl ProtocolCounters {
     }
 }
 
-/// A look at what connections of one protocol have done since the start.
+/// A snapshot of what the connections of one protocol have done since the start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProtocolStats {
@@ -103,17 +103,16 @@ pub struct ProtocolStats {
     pub refused: u64,
     /// Requests answered.
     pub requests: u64,
-    /// Of these, how many with an error.
+    /// Requests answered with an error.
     pub errors: u64,
-    /// The times of all requests together, each from when it was read to when its answer was handed to the
-    /// system.
+    /// The sum of all requests' times, each from reading the request to handing its answer to the system.
     pub total_time: Duration,
     times: Vec<u64>,
 }
 
 impl ProtocolStats {
-    /// The time within which this share of requests, 0 to 1, was answered, from when they were read to when
-    /// the answer was handed to the system; none without requests. At most a quarter too high.
+    /// Returns the time within which this share of the requests, 0 to 1, was answered, measured as in
+    /// [`total_time`](Self::total_time); `None` without requests. At most a quarter too high.
     pub fn time_of(&self, share: f64) -> Option<Duration> {
         let all: u64 = self.times.iter().sum();
         let wanted = ((all as f64 * share).ceil() as u64).max(1);
@@ -125,7 +124,7 @@ impl ProtocolStats {
         Some(end_of(index))
     }
 
-    /// What was done since an earlier look.
+    /// Returns what was done since an earlier snapshot.
     pub fn since(&self, earlier: &Self) -> Self {
         let times = self.times.iter().zip(&earlier.times);
         Self {
@@ -138,13 +137,13 @@ impl ProtocolStats {
         }
     }
 
-    /// How many requests were answered within each of some times, a microsecond to minutes, and in the end
-    /// without limit.
+    /// Returns how many requests were answered within each of several times from a microsecond to minutes, and finally
+    /// in all.
     pub(crate) fn cumulative_times(&self) -> Vec<(Option<Duration>, u64)> {
         let (mut counts, mut count) = (Vec::new(), 0);
         for (index, times) in self.times.iter().enumerate() {
             count += times;
-            // The ends of every other power of two.
+            // At the ends of every other power of two.
             if index % 8 == 7 && (31..=143).contains(&index) {
                 counts.push((Some(end_of(index)), count));
             }
@@ -154,7 +153,7 @@ impl ProtocolStats {
     }
 }
 
-/// Where a bucket of times ends.
+/// Returns where a bucket of times ends.
 fn end_of(index: usize) -> Duration {
     let (power, quarter) = (index / 4 + 2, index % 4);
     Duration::from_nanos((5 + quarter as u64) << (power - 2))

@@ -1,4 +1,4 @@
-//! Twitter's Snowflake over Thrift: the binary protocol in frames.
+//! Twitter's Snowflake over Thrift, with the framed binary protocol.
 
 pub mod message;
 
@@ -20,20 +20,19 @@ use crate::seat::Place;
 use crate::shared::Shared;
 use crate::wire::{self, Answered};
 
-/// The bits of Twitter's worker id, and those of its datacenter above it.
+/// The bits of Twitter's worker id, and of the datacenter above it.
 const TWITTERS_BITS: u32 = 5;
 
-/// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin,
 {
     let mut session = Session(Client::new(shared, Protocol::Thrift));
-    // The client is gone, or was told why it has to go.
+    // On an error, the client is gone or was told why.
     let _ = wire::converse(&mut stream, place, &mut session).await;
 }
 
-/// What a client gets for which there is no room: clients take it for the answer to their first call.
+/// The answer to a client if there is no room for it. Clients take it for the answer to their first call.
 pub fn refusal() -> Vec<u8> {
     let mut answer = Vec::new();
     let text = "the server has no room for more connections; try again later";
@@ -48,7 +47,7 @@ fn failure(kind: Kind, text: impl Into<String>) -> ApplicationError {
 struct Session(Client);
 
 impl Session {
-    /// So many bytes may a frame have after its length: with that, it has to fit a chunk.
+    /// The greatest size of a frame without its length. With that, it must fit in a chunk.
     fn frame_limit(&self) -> usize {
         self.0.shared.limits.request.min(CHUNK - message::LENGTH)
     }
@@ -58,7 +57,7 @@ impl Session {
         message::put_error(out, head, error);
     }
 
-    /// Says why no more requests are looked at.
+    /// Refuses a request, and reads no more.
     fn refuse(&mut self, text: String, out: &mut Vec<u8>) {
         self.0.is_over = true;
         self.error(&Head::unknown(), &failure(Kind::ProtocolError, text), out);
@@ -68,8 +67,8 @@ impl Session {
         let Call { head, useragent } = match message::read(frame) {
             Ok(call) => call,
             Err(Unreadable::Head(text)) => {
-                // Whether and by what number an answer is awaited is unknown: the next one could be taken
-                // for another's.
+                // It is unknown whether an answer is expected, and with which number. Further answers could be mistaken
+                // for others.
                 self.refuse(text, answers.bytes);
                 return Ok(());
             }
@@ -80,7 +79,7 @@ impl Session {
                 return Ok(());
             }
         };
-        // No method is declared oneway. To take an id for nobody would be a waste.
+        // No method is declared oneway. An id that nobody gets would be wasted.
         if head.style == Style::OneWay {
             return Ok(());
         }
@@ -140,8 +139,8 @@ impl Session {
             .map_err(|error| failure(Kind::InternalError, Chain(&error).to_string())))
     }
 
-    /// The ids of datacenter and worker. Twitter's layout has five bits for each; any other one has no
-    /// datacenter, which is 0 then.
+    /// Returns the ids of datacenter and worker. Twitter's layout has five bits for each. In other layouts the
+    /// datacenter is 0.
     fn worker_id(&mut self) -> Result<(i64, i64), ApplicationError> {
         let generator = self.default_name()?.name.issuer().generator();
         let generator = generator

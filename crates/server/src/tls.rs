@@ -1,4 +1,4 @@
-//! TLS for listeners, by rustls.
+//! TLS for listeners.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::time::Validity;
 
-/// Why a certificate and its key are of no use.
+/// Why a certificate and its key cannot be used.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -26,28 +26,28 @@ pub enum TlsError {
     /// The key is not PEM.
     #[error("reading the private key: {0}")]
     Key(String),
-    /// They do not belong together, or are of a kind that is not supported.
+    /// They do not belong together, or their kind is not supported.
     #[error(transparent)]
     Unfit(#[from] rustls::Error),
 }
 
 error_traits!(TlsError);
 
-/// Returns when the first of these certificates in PEM, or one that signs it, ends.
+/// Returns when the first of these PEM certificates expires.
 ///
 /// # Errors
 ///
-/// [`TlsError`] if they are no certificates.
+/// [`TlsError`] if they are not certificates.
 pub fn certificate_ends(certificates: &[u8]) -> Result<SystemTime, TlsError> {
     let ends = validities(certificates)?.into_iter().map(|validity| validity.not_after);
     ends.map(|time| time.to_system_time()).min().ok_or(TlsError::NoCertificate)
 }
 
-/// Returns when the last of these certificates in PEM begins to be valid.
+/// Returns when the last of these PEM certificates becomes valid.
 ///
 /// # Errors
 ///
-/// [`TlsError`] if they are no certificates.
+/// [`TlsError`] if they are not certificates.
 pub fn certificate_begins(certificates: &[u8]) -> Result<SystemTime, TlsError> {
     let begins = validities(certificates)?.into_iter().map(|validity| validity.not_before);
     begins.map(|time| time.to_system_time()).max().ok_or(TlsError::NoCertificate)
@@ -62,7 +62,7 @@ fn validities(certificates: &[u8]) -> Result<Vec<Validity>, TlsError> {
     certificates.collect()
 }
 
-/// Of what is secret, no error shows anything.
+/// Shows nothing of the contents, which may be secret.
 fn kind(error: pem::Error) -> String {
     match error {
         pem::Error::NoItemsFound => "there is none in PEM".to_owned(),
@@ -98,7 +98,7 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     }
 }
 
-/// Reads a certificate, those that sign it, and its key.
+/// Builds an acceptor from a certificate chain and its key.
 pub fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
     let certificates = chain(certificates)?;
     let key = private_key(key)?;

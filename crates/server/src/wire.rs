@@ -1,4 +1,4 @@
-//! What connections of several protocols do alike: read requests, answer them in order, write.
+//! What several protocols share: reading requests, answering them in order, and writing.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,21 +13,20 @@ use crate::client::Client;
 use crate::scratch::{self, Scratch};
 use crate::seat::Place;
 
-/// A client that sent what ends its connection has so long to receive the answer that says why.
+/// How long a client has to receive the answer that explains why its connection ends.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// The length of the request that was answered; none if a part of it has yet to come.
+/// The length of the answered request; `None` if it is incomplete.
 pub type Answered = io::Result<Option<usize>>;
 
-/// One side of a connection: requests in, answers out.
+/// One connection's session: requests in, answers out.
 pub trait Session {
-    /// Answers the request at the front of `bytes`. It refuses what is longer than a chunk.
+    /// Answers the request at the front of `bytes`. Must refuse requests longer than a chunk.
     async fn answer(&mut self, bytes: &[u8], answers: &mut Answers<'_>) -> Answered;
 
-    /// Whose session it is.
     fn client(&mut self) -> &mut Client;
 
-    /// Whether what was answered is a part of something that has to end as a request has to.
+    /// Whether the answered requests began something that must also end in time.
     fn is_amid_request(&self) -> bool {
         false
     }
@@ -39,7 +38,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin,
     T: Session,
 {
-    // The part of a request that has come so far.
+    // The incomplete request at the end of the last read.
     let mut begun = Vec::new();
     loop {
         let (mut scratch, end) = read(stream, &begun).await?;
@@ -57,9 +56,9 @@ where
             }
             answers.write_if_long().await?;
         }
-        // A connection that waits keeps no more than it has to.
+        // A waiting connection keeps as little as possible.
         begun = scratch.input[start..end].to_vec();
-        // A client that has its ids finds them counted.
+        // Count the ids before the client gets them.
         session.client().count_issued();
         write(stream, scratch).await?;
         session.client().count_requests(begin.elapsed());
@@ -76,9 +75,9 @@ where
     }
 }
 
-/// Reads and discards for a while: a socket that is closed with bytes unread takes the last answer with it.
+/// Reads and discards for a while. Closing a socket with unread bytes could lose the last answer.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
-    // Not an array, which the future of each connection would have room for.
+    // On the heap, because an array would enlarge each connection's future.
     let mut bytes = vec![0; 1024];
     let discard = async {
         stream.shutdown().await?;
@@ -88,7 +87,7 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result
     tokio::time::timeout(LINGER, discard).await.unwrap_or(Ok(()))
 }
 
-/// Waits for bytes, without a buffer; returns them behind those that have come already.
+/// Waits for bytes without holding a buffer. Returns them behind the earlier ones.
 async fn read<S: AsyncRead + Unpin>(stream: &mut S, begun: &[u8]) -> io::Result<(Scratch, usize)> {
     poll_fn(|context| {
         let mut scratch = scratch::take();
@@ -106,7 +105,7 @@ async fn read<S: AsyncRead + Unpin>(stream: &mut S, begun: &[u8]) -> io::Result<
     .await
 }
 
-/// Writes the answers. Where the client has to be waited for, that takes no more memory than what is left.
+/// Writes the answers. While waiting for the client, it keeps only what is left.
 async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::Result<()> {
     let mut done = 0;
     let output = &scratch.output;
@@ -124,11 +123,11 @@ async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::R
     .await?;
     drop(scratch);
     stream.write_all(&rest).await?;
-    // Whoever encrypts may hold something back.
+    // TLS may hold something back.
     stream.flush().await
 }
 
-/// Writes what fits at once: a client that does not read is not waited for.
+/// Writes what fits at once, without waiting for the client.
 pub async fn write_at_once<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) {
     let _ = at_once(pin!(stream.write_all(bytes))).await;
 }

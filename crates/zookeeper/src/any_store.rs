@@ -42,7 +42,7 @@ impl AnyStore for LeafZooKeeper {
     }
 }
 
-/// Whether nobody has registered yet. The first start makes the nodes.
+/// Whether nobody has registered yet. The first start creates the nodes.
 fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::NotFound)
 }

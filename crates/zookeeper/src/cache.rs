@@ -1,5 +1,5 @@
-//! The local file of an instance: its lock, the last holder here, and, for an instance that risks
-//! repeats, what it starts from while ZooKeeper is away.
+//! The local file of an instance. It holds the host's lock and the last holder here. An instance that risks repeats can
+//! start from it while ZooKeeper is away.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,40 +17,39 @@ use super::error::ZooKeeperError;
 use super::nodes::VERSION;
 use super::registry::Registry;
 
-/// A longer file is not one of ours.
+/// Longer files are not ours.
 const MAX_LENGTH: u64 = 1 << 16;
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
     pub worker_id: u64,
     pub ip: String,
     pub port: String,
-    /// How far ids may have been issued, and the time when the file was written, or later.
+    /// How far ids may have been issued. Its time is that of the write, or later.
     pub mark: Mark,
-    /// The start that the registry last knew as the holder.
+    /// The holder that the registry last knew.
     pub holder: String,
     /// When the registry last answered, or earlier.
     pub last_answer: Timestamp,
 }
 
-/// The file of a lease: a real one, or one in memory where the protocol is modelled.
+/// The file of a lease. Models of the protocol keep it in memory.
 pub trait LocalFile: Send + 'static {
-    /// Returns what the file says; `None` if there is none.
+    /// Returns the contents; `None` if there is no file.
     fn read(&self) -> Result<Option<Cached>, Error>;
 
-    /// Replaces the file: when this returns, the new one is on the disk. If it fails, the old file is
-    /// there, or none.
+    /// Replaces the file. On return, the new one is on disk. On failure, the old file is left, or none.
     fn write(&self, cached: &Cached) -> Result<(), Error>;
 
-    /// Removes a file that could not be brought up to date: a start from it could repeat ids.
+    /// Removes an outdated file, from which a start could repeat ids.
     fn remove(&self) -> Result<(), Error>;
 
-    /// Returns its name in errors.
+    /// Returns the file's name for errors.
     fn name(&self) -> String;
 }
 
-/// The file of one instance, which no other process may use.
+/// The file of one instance, locked against other processes.
 #[derive(Debug)]
 pub struct CacheFile {
     path: PathBuf,
@@ -58,17 +57,16 @@ pub struct CacheFile {
     name: String,
     /// The instance, as its nodes name it.
     instance: String,
-    /// Locked for as long as it is open, whatever ends the process.
+    /// Locked while open, so the lock ends with the process.
     _lock: File,
 }
 
-/// A program that this process has just forked has its open files until it begins, and so a lock that was given
-/// up meanwhile.
+/// A program just forked from this process shares its open files until exec, and with them a lock already given up.
 const LOCK_TRIES: usize = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 impl CacheFile {
-    /// Locks the file for this process; it need not exist yet.
+    /// Locks the file for this process. It need not exist yet.
     pub fn lock(path: &Path, registry: &Registry) -> Result<Self, Error> {
         check_path("the cache file", path)?;
         let path = std::path::absolute(path).map_err(|error| failed(path, "found", error))?;
@@ -195,7 +193,7 @@ impl CacheFile {
             "checksum": checksum(&self.name, &self.instance, cached),
         });
         let fresh = beside(&self.path, ".new");
-        // Left by a process that was killed here. Never opened: it may be a link by now.
+        // A process was killed while writing it. It is never opened, because it may be a link by now.
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -209,7 +207,7 @@ impl CacheFile {
         self.sync_folder()
     }
 
-    /// Until then the file's name may still lead to the old one after a power failure.
+    /// Before this, a power failure may bring the old file back.
     fn sync_folder(&self) -> io::Result<()> {
         #[cfg(unix)]
         if let Some(folder) = self.path.parent() {
@@ -224,14 +222,13 @@ impl CacheFile {
     }
 }
 
-/// Returns the path of a file beside this one.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// Refuses a file with another name, whose lock would be another one too.
+/// Refuses a file with several names, because each would have its own lock.
 fn check_names(file: &File) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -248,7 +245,6 @@ fn check_names(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the error for something that the system refuses.
 fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     let (path, problem) = (path.to_owned(), format!("could not be {what}"));
     let (kind, source) = (StoreErrorKind::Denied, Some(source.into()));
@@ -261,7 +257,7 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Returns FNV-1a over all that the file says: it finds slips of editors and of disks, not forgeries.
+/// Returns an FNV-1a hash of the contents. It detects accidental changes, not forgeries.
 fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
     let Cached { worker_id, ip, port, mark, holder, last_answer } = cached;
     let [timestamp, until, word] =

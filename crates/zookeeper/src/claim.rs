@@ -1,4 +1,4 @@
-//! How an instance gets its name and its number.
+//! Claiming the name and the number of an instance.
 
 use std::time::Duration;
 
@@ -11,26 +11,25 @@ use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, session_from_json};
 use super::peers;
 use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
 
-/// The longest session of a dead process that is waited for.
+/// The longest session of a dead process to wait for.
 const LONGEST_SESSION: Duration = Duration::from_secs(120);
 
-/// How much longer than its session's timeout a node that lives with it may exist: the servers
-/// look only now and then.
+/// How much longer than its session an ephemeral node may exist. The servers check for expired sessions periodically.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is known of the time before a claim.
+/// What happened before a claim.
 #[derive(Clone, Debug)]
 pub enum Before {
-    /// This is a start. The local file names the holder before it, which is dead.
+    /// A start. The holder before it, named by the local file, is dead.
     Start { previous: Option<String> },
-    /// The start went by the local file: nothing up to `floor` is issued again.
+    /// A start from the local file. Nothing up to `floor` is issued again.
     StartByFile { worker_id: u64, floor: Timestamp, previous: String },
-    /// The worker id was claimed in the registry, whose nodes were last seen like this.
+    /// The worker id was claimed. Its nodes were last seen like this.
     Claimed { worker_id: u64, known: Entry },
 }
 
 impl<E: Ensemble> InstanceNodes<'_, E> {
-    /// Claims name and number in this session, and enters this holder.
+    /// Claims name and number in this session, and becomes the holder.
     pub async fn claim(&self, before: &Before) -> Result<(u64, Entry), ZooKeeperError> {
         self.answer(async {
             let registry = self.registry();
@@ -43,13 +42,13 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         for attempt in 0..ATTEMPTS {
             let mut seen = None;
             let clock_ahead = match (self.take_name(before, &mut seen).await, seen) {
-                // Whatever went wrong then, the local file must not be used instead.
+                // Somebody held the name, so a start from the local file is not allowed, whatever failed later.
                 (Err(error), Some(holder)) if error.is_unreachable() => {
                     return Err(self.registry().in_use(holder));
                 }
                 (taken, _) => taken?,
             };
-            // The name is taken, so that nobody else claims below it.
+            // With the name taken, nobody else claims below it.
             if let Some(claimed) = self.answer(self.claim_number(before, clock_ahead)).await? {
                 return Ok(claimed);
             }
@@ -58,8 +57,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Err(self.registry().interference())
     }
 
-    /// Makes the node that only one process can have. Returns by how many milliseconds this host's
-    /// clock is ahead of the servers'; `seen` is who else was seen to have the name.
+    /// Creates the node that only one process can have. Returns by how many milliseconds this host's clock is ahead of
+    /// the servers'. `seen` is set to the other holder, if there was one.
     async fn take_name(
         &self,
         before: &Before,
@@ -88,7 +87,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
                     return Ok(endpoint.map_or(0, ahead));
                 }
                 Some(_) if !self.answer(self.inherit_name(before)).await? => {}
-                // It has gone, or is taken over.
+                // The node is gone or was taken over.
                 _ => {
                     if attempt == ATTEMPTS {
                         return Err(self.registry().interference());
@@ -107,7 +106,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             if !matches!(before, Before::Start { .. }) {
                 return Err(registry.in_use(holder));
             }
-            // The previous process may have died just now.
+            // The previous process may just have died.
             let now = self.ensemble.moment();
             let deadline = *deadline.get_or_insert_with(|| {
                 log!(
@@ -127,16 +126,14 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
     }
 
-    /// The write that makes the node with the name.
     fn create_name(&self) -> Write {
         let path = self.registry().temporary_node();
         let data = self.endpoint(self.now()).to_own_json(self.tree.session_timeout());
         Write::Create { path, data, mode: CreateMode::Ephemeral }
     }
 
-    /// Takes the name over from the holder that this one follows, and that is known to be dead, or
-    /// to be this one in an earlier session. True means to look again, false that somebody else has
-    /// the name.
+    /// Takes over the name from a holder known to be dead, or from this one in an earlier session. Returns true if the
+    /// caller should look again, false if somebody else holds the name.
     async fn inherit_name(&self, before: &Before) -> Result<bool, ZooKeeperError> {
         let previous = match before {
             Before::Start { previous } => previous.as_ref(),
@@ -147,20 +144,19 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         if reserved.holder != self.applicant.holder && Some(&reserved.holder) != previous {
             return Ok(false);
         }
-        // Otherwise what a Java Leaf did after it would be forgotten.
+        // A Java Leaf may have written since. Do not lose that.
         let Some((node, number)) = self.find_number().await? else { return Ok(false) };
         let Some((stored, other)) = self.read_endpoint(&node).await? else { return Ok(false) };
         if other.written > stat.written {
             return Ok(false);
         }
-        // A start that would be refused leaves the name to others.
+        // If this start will be refused, leave the name to others.
         self.check_number(before, number)?;
         if matches!(before, Before::Start { .. }) {
             self.check_clock(&node, stored.timestamp)?;
         }
-        // All at once: a third process that has the name, and is about to enter itself as the
-        // holder, either comes first, so that this fails, or finds that it comes too late.
-        // A Java Leaf that writes after this look fails it too.
+        // One transaction: a third process about to become the holder either comes first, and this fails, or is too
+        // late. It also fails if a Java Leaf wrote since the read above.
         let inherit = vec![
             Write::Check { path: node, version: other.version },
             Write::Set {
@@ -172,14 +168,14 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             self.create_name(),
         ];
         match self.tree.write(inherit).await {
-            // What came first may be the dead one's last message.
+            // The change may be the dead process's last message.
             Ok(_) | Err(Failure::Changed | Failure::Missing) => Ok(true),
             Err(failure) => Err(self.failed(failure)),
         }
     }
 
-    /// Finds or makes the instance's number, checks what the registry says of it, and enters this
-    /// holder. `None` if somebody wrote meanwhile.
+    /// Finds or creates the instance's number, checks it against the registry, and becomes the holder. `None` if
+    /// somebody else wrote in between.
     async fn claim_number(
         &self,
         before: &Before,
@@ -194,12 +190,11 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             if !self.make_number(None).await? {
                 return Ok(None);
             }
-            // By its name, not by its position among the others.
+            // Find it by name, not by its position among the others.
             number = self.find_number().await?;
         }
         if let (Some((node, 0)), true, true) = (&number, is_start, is_bounded) {
-            // A Java Leaf whose registry does not exist yet when it looks works with 0, whatever
-            // number its node gets then.
+            // A Java Leaf that finds no registry works with 0, whatever number its node gets. So avoid 0.
             if !self.make_number(Some(node.clone())).await? {
                 return Ok(None);
             }
@@ -236,8 +231,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         };
         let Some((stored, stat)) = self.read_endpoint(&node).await? else { return Ok(None) };
         let reserved = self.read_reserved().await?;
-        // Who inherits a name takes it from whoever is about to claim, and writes the reservation:
-        // after this look it makes the transaction below fail, and before it the name is gone.
+        // A process that inherits the name takes it from this one and writes the reservation. If it does so later, the
+        // transaction below fails; if earlier, the name is gone now.
         let name = self.tree.read(&registry.temporary_node()).await?;
         if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
             return Ok(None);
@@ -248,8 +243,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             self.check_age(known, stat.version, reserved)?;
         }
         let mut until = match &reserved {
-            // Both are always written at once: a later timestamp is of somebody who reserves
-            // nothing, and issues ids until the next one.
+            // The two nodes are always written together. A later timestamp means that somebody without reservations
+            // wrote it, and may issue ids until the next one.
             Some((reserved, other)) if is_new || other.written >= stat.written => reserved.until,
             _ if is_bounded => return Err(self.foreign(&node)),
             _ if is_new => Timestamp::default(),
@@ -293,9 +288,9 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
     }
 
-    /// Makes the instance's node in Leaf's folder, perhaps in exchange for one that it has. A
-    /// bounded instance writes its reservation with it, so that a node that was written after that
-    /// is known to be somebody else's. False if somebody wrote meanwhile.
+    /// Creates the instance's node in Leaf's folder, or replaces one. A bounded instance writes its reservation in the
+    /// same transaction, so that later writes to the node are known to be others'. Returns false if somebody wrote in
+    /// between.
     async fn make_number(&self, instead: Option<String>) -> Result<bool, ZooKeeperError> {
         let registry = self.registry();
         let (path, data) = (registry.number_prefix(), self.endpoint(self.now()).to_json());
@@ -314,7 +309,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
     }
 
-    /// Refuses a start by a clock that is behind what the instance has stored.
+    /// Refuses a start if the clock is behind the stored time.
     fn check_clock(&self, node: &str, stored: Timestamp) -> Result<(), ZooKeeperError> {
         let (location, now) = (node.into(), self.now());
         if stored > now {
@@ -323,7 +318,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Ok(())
     }
 
-    /// Removes what this start has made and not used. What cannot be removed stays.
+    /// Removes what this start created, as far as possible.
     async fn remove_new(&self, node: String) {
         let mut writes = vec![Write::Delete { path: node }];
         if self.registry().is_bounded()
@@ -363,7 +358,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
     }
 
-    /// The error for a node that is not as a bounded instance leaves it.
+    /// The error for a node that a bounded instance would not leave like this.
     fn foreign(&self, node: &str) -> ZooKeeperError {
         self.registry().corrupt(format!(
             "node {node} was written by another program, or by hand, which may have issued ids that \

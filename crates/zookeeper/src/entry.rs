@@ -1,4 +1,4 @@
-//! An instance's nodes in the registry, as they are read, checked and written in one session.
+//! The nodes of an instance in the registry: reading, checking and writing them in one session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use super::nodes::{Endpoint, Reserved, VERSION, instance_and_number, version_fro
 use super::registry::{MISSING_NODE, Registry};
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
-/// How often a write is tried that others interfere with.
+/// How often a write is tried if others interfere.
 pub const ATTEMPTS: u32 = 8;
 
-/// The longest pause before the second attempt, which doubles with each.
+/// The longest pause before the second attempt. It doubles with each attempt, up to 32 times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// Who an instance is, and what lets it in.
+/// An instance that claims a worker id.
 #[derive(Debug)]
 pub struct Applicant {
     pub registry: Registry,
-    /// A name of this start alone.
+    /// Unique to this start.
     pub holder: String,
-    /// For the JSON.
+    /// Address and port for the JSON.
     pub address: (String, String),
     pub max_worker_id: u64,
     pub max_clock_difference: Option<Duration>,
     pub clock: Arc<dyn Clock>,
 }
 
-/// How far ids may have been issued, and when that was said.
+/// How far ids may have been issued, and when that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub until: Timestamp,
     pub timestamp: Timestamp,
 }
 
-/// The nodes that an instance writes, as it has left them.
+/// The nodes of an instance as it last wrote or read them.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The node with the number.
@@ -48,7 +48,6 @@ pub struct Entry {
     pub mark: Mark,
 }
 
-/// An instance in one session.
 pub struct InstanceNodes<'a, E: Ensemble> {
     pub ensemble: &'a E,
     pub applicant: &'a Applicant,
@@ -60,8 +59,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         &self.applicant.registry
     }
 
-    /// Writes both nodes, or none, if nobody else has written to them; at the end it also frees the
-    /// name. The timestamp never goes backwards.
+    /// Writes both nodes in one transaction, which fails if anybody else has written to them. The last write also frees
+    /// the name. The timestamp never goes backwards.
     pub async fn write(
         &self,
         entry: Entry,
@@ -74,7 +73,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let mut writes = vec![
             Write::Set { path, data, version: entry.endpoint_version },
             self.reserve(mark.until, entry.reserved_version),
-            // Nobody has removed the name, which is written once.
+            // Version 0 means that nobody replaced the name's node, which is written only once.
             Write::Check { path: registry.temporary_node(), version: 0 },
         ];
         if frees_name {
@@ -87,7 +86,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Ok(Entry { endpoint_version, reserved_version: Some(reserved_version), mark, ..entry })
     }
 
-    /// The write that reserves ids up to this time, where the node has this version.
+    /// Returns the write that reserves ids up to this time if the node has this version.
     pub fn reserve(&self, until: Timestamp, version: Option<i32>) -> Write {
         let path = self.registry().reserved_node();
         let data = Reserved::new(until, &self.applicant.holder).to_json();
@@ -97,7 +96,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
     }
 
-    /// Finds out the versions, after a write whose outcome is not known.
+    /// Reads the versions after a write with an unknown outcome.
     pub async fn reload(&self, entry: &Entry) -> Result<Entry, ZooKeeperError> {
         let registry = self.registry();
         let gone = |node: &str| {
@@ -115,7 +114,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let (stored, stat) = stored.ok_or_else(|| gone(&entry.node))?;
         self.check_holder(&entry.node, stat, Some(&reserved))?;
         self.check_age(entry, stat.version, Some((reserved.0.until, reserved.1.version)))?;
-        // Since the claim both nodes are written at once.
+        // Since the claim, every write changes both nodes.
         if reserved.1.written != stat.written {
             let node = registry.reserved_node();
             return Err(registry.in_use(format!("somebody else writes to {node}")));
@@ -152,7 +151,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Ok(Some((reserved, stat)))
     }
 
-    /// Returns the instance's node in Leaf's folder, and its number: the lowest if there are several.
+    /// Returns the instance's node in Leaf's folder and its number, the lowest if there are several.
     pub async fn find_number(&self) -> Result<Option<(String, i64)>, ZooKeeperError> {
         let (folder, own) = (self.registry().forever(), self.registry().node_name());
         let nodes = self.tree.children(&folder).await?;
@@ -163,7 +162,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Ok(numbers.min_by_key(|(_, number)| *number))
     }
 
-    /// Checks that nobody else has been let in since this instance wrote.
+    /// Checks that nobody else became the holder since this instance wrote.
     pub fn check_holder(
         &self,
         node: &str,
@@ -182,8 +181,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Ok(())
     }
 
-    /// Checks that the nodes are no older than this instance has seen them. They are where the servers
-    /// were restored from a copy: others may have been given what was reserved since.
+    /// Checks that the nodes are not older than this instance has seen them. Servers restored from a copy have older
+    /// ones, and what was reserved since may go to others.
     pub fn check_age(
         &self,
         known: &Entry,
@@ -213,12 +212,11 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Endpoint { ip, port, timestamp }
     }
 
-    /// The present time by this host's clock.
     pub fn now(&self) -> Timestamp {
         adapter::read(&self.applicant.clock)
     }
 
-    /// Waits for an answer until the deadline.
+    /// Runs `work` until the deadline.
     pub async fn answer<T>(
         &self,
         work: impl Future<Output = Result<T, ZooKeeperError>>,
@@ -228,13 +226,13 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         answer.unwrap_or_else(|| Err(self.registry().no_answer(limit)))
     }
 
-    /// Waits, so that those who interfere with each other do not come back together.
+    /// Pauses for a random time, so that competing processes do not retry together.
     pub async fn back_off(&self, attempt: u32) {
         let most = FIRST_PAUSE * (1 << attempt.min(5));
         self.ensemble.pause(most.mul_f64(fastrand::f64())).await;
     }
 
-    /// The error where a failed transaction is not tried again.
+    /// The error if a failed transaction is not retried.
     pub fn failed(&self, failure: Failure) -> ZooKeeperError {
         let problem = match failure {
             Failure::Missing => MISSING_NODE,

@@ -1,4 +1,4 @@
-//! Errors, with the values and what to do.
+//! Errors, with their values and what to do.
 
 use std::fmt;
 use std::io;
@@ -11,11 +11,11 @@ use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why a registry could not be used.
 ///
-/// It is the cause of a [`StoreError`]; [`Error::store`] returns it.
+/// The cause of a [`StoreError`], which [`Error::store`] returns.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ZooKeeperError {
-    /// The name of a registry or of an instance is not allowed.
+    /// The name of a registry or an instance is not allowed.
     #[error("`{name}` cannot be the name of the {what}: {problem}")]
     LeafName {
         /// `registry` or `instance`.
@@ -26,52 +26,51 @@ pub enum ZooKeeperError {
         problem: &'static str,
     },
 
-    /// A registry could not be reached, refused a request, or holds data that must not be used.
+    /// A registry could not be reached, refused a request, or holds unusable data.
     #[error("registry {registry}: {problem}")]
     Registry {
-        /// Its servers, and the path in it.
+        /// Its servers and its path.
         registry: String,
         /// What went wrong, and what to do.
         problem: String,
         /// What kind of thing went wrong.
         kind: StoreErrorKind,
-        /// What the client, rustls or the system says, if that is the cause.
+        /// The error of the client, rustls or the system that caused it.
         source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     },
 
-    /// The servers do not allow this user something, by a node's access list. A wrong password is
-    /// another user to them.
+    /// A node's access list denies this user a right. To the servers, a wrong password is another user.
     #[error(
         "registry {registry}: this user lacks the right to {right} on node {node}; give the user and \
          password that the node was made with, or have its access list changed (setAcl)"
     )]
     NotAllowed {
-        /// Its servers, and the path in it.
+        /// Its servers and its path.
         registry: String,
         /// The node.
         node: String,
-        /// What is not allowed on it.
+        /// The missing right.
         right: Right,
         /// The client's error.
         source: zookeeper_client::Error,
     },
 
-    /// The registry has used up the worker ids of the layout.
+    /// The registry has used up the layout's worker ids.
     #[error(
         "registry {registry}: number {number} is over the layout's greatest worker id, {max}: each instance \
          that ever started keeps its number; start with the name of one that is gone, which `uidring worker \
          list` and the flags of this registry show, or use a layout with more worker bits, or a new name with an earlier epoch"
     )]
     RegistryFull {
-        /// Its servers, and the path in it.
+        /// Its servers and its path.
         registry: String,
-        /// The number of the instance.
+        /// The instance's number.
         number: u64,
-        /// The greatest worker id of the layout.
+        /// The layout's greatest worker id.
         max: u64,
     },
 
-    /// Another process has the name of this instance, or had it meanwhile.
+    /// Another process has this instance's name, or had it in between.
     #[error(
         "instance {instance} is in use: {holder}; stop the other process, or give each an instance \
          name of its own"
@@ -79,7 +78,7 @@ pub enum ZooKeeperError {
     InstanceInUse {
         /// The instance.
         instance: String,
-        /// What is known of the other process.
+        /// What is known about the other process.
         holder: String,
     },
 
@@ -90,15 +89,15 @@ pub enum ZooKeeperError {
         stored.saturating_since(*now)
     )]
     ClockBehindStored {
-        /// The node or file that holds it.
+        /// The node or file with that time.
         location: String,
         /// The time in it.
         stored: Timestamp,
-        /// What the clock said.
+        /// The clock's time.
         now: Timestamp,
     },
 
-    /// This host's clock differs from those of the other instances by more than is allowed.
+    /// This host's clock differs too much from those of the other instances.
     #[error(
         "this host's clock is {:?} {} the median of {peers} live instances', where {limit:?} is \
          allowed; set the wrong clock right, or allow more",
@@ -106,23 +105,23 @@ pub enum ZooKeeperError {
         if *by_millis < 0 { "behind" } else { "ahead of" }
     )]
     PeerClocksDiffer {
-        /// How many live instances the clock was compared with.
+        /// How many live instances were compared.
         peers: usize,
-        /// How far this clock is ahead of theirs, in milliseconds.
+        /// How far this clock is ahead, in milliseconds.
         by_millis: i64,
         /// The greatest difference allowed.
         limit: Duration,
     },
 
-    /// The servers of a registry end sessions too soon for the outage that an instance should
-    /// survive: another one could get its name before it has stopped.
+    /// The servers' sessions are too short for the outage to survive: another process could get the name before this
+    /// one has stopped.
     #[error(
         "registry {registry}: the servers grant sessions of {granted:?}, of which an outage may take \
          nine tenths, less than {max_outage:?}; allow a shorter one, or ask for longer sessions \
          within the servers' maxSessionTimeout"
     )]
     SessionTooShort {
-        /// Its servers, and the path in it.
+        /// Its servers and its path.
         registry: String,
         /// The session timeout that the servers grant.
         granted: Duration,
@@ -130,7 +129,7 @@ pub enum ZooKeeperError {
         max_outage: Duration,
     },
 
-    /// The local file that stands in for a registry could not be used.
+    /// The local file could not be used.
     #[error("the cache file {} {problem}", path.display())]
     CacheFile {
         /// The file.
@@ -146,21 +145,21 @@ pub enum ZooKeeperError {
 
 error_traits!(ZooKeeperError);
 
-/// What an access list of ZooKeeper grants.
+/// A right in a ZooKeeper access list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Right {
-    /// To make nodes below the node.
+    /// To create child nodes.
     Create,
-    /// To read the node and the names below it.
+    /// To read the node and list its children.
     Read,
     /// To write to the node.
     Write,
-    /// To remove nodes below the node.
+    /// To remove child nodes.
     Delete,
 }
 
-/// The right, and its letter in an access list.
+/// The right and its letter.
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -184,12 +183,12 @@ impl ZooKeeperError {
         }
     }
 
-    /// Whether no server has answered. A start may then go by the local file.
+    /// Whether no server answered, so that a start may use the local file.
     pub(crate) fn is_unreachable(&self) -> bool {
         self.kind() == StoreErrorKind::Unreachable
     }
 
-    /// Whether the registry itself speaks against the instance, so that its lease is lost for good.
+    /// Whether the registry itself refuses the instance, so that its lease is lost for good.
     pub(crate) fn is_final(&self) -> bool {
         !matches!(self.kind(), StoreErrorKind::Unreachable | StoreErrorKind::Denied)
     }

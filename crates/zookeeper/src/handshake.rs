@@ -1,4 +1,4 @@
-//! Handshakes of our own, which say why the client's fail: it tries again, and says nothing.
+//! Handshakes of our own, to learn why the client's fail. The client retries without telling.
 
 use std::future;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,8 +17,8 @@ use super::error::ZooKeeperError;
 use super::registry::Registry;
 use super::tls::{Tls, TlsServer};
 
-/// Ends when each server has refused a handshake, which waiting does not change. Begins after a part of
-/// the limit, in which most sessions are made. `refusal` is that of a server, if one has refused.
+/// Completes once every server has refused a handshake, because waiting then cannot help. First waits a quarter of the
+/// limit, in which most sessions are made. Sets `refusal` at a refusal.
 pub async fn all_refused(
     registry: &Registry,
     tls: &Tls,
@@ -32,7 +32,7 @@ pub async fn all_refused(
         let (server, sender, config) = (server.clone(), sender.clone(), Arc::clone(&config));
         spawn_blocking(move || {
             let outcome = failure(&server, config, limit / 2);
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             let _ = sender.send((server, outcome));
         });
     }
@@ -46,7 +46,7 @@ pub async fn all_refused(
             true => StoreErrorKind::Denied,
             false => StoreErrorKind::Unreachable,
         };
-        // What TLS says counts more than that a connection was closed.
+        // A TLS error says more than a closed connection.
         if is_final || refusal.is_none() {
             let problem = format!("TLS with {} failed; {}", server.address, advice(&error));
             *refusal = Some(registry.caused(kind, problem, error));
@@ -57,7 +57,7 @@ pub async fn all_refused(
     }
 }
 
-/// Returns why TLS with a server fails; `None` if it does not, or if the server does not answer.
+/// Returns why TLS with a server fails; `None` if it works or the server does not answer.
 fn failure(server: &TlsServer, config: Arc<ClientConfig>, limit: Duration) -> Option<io::Error> {
     let mut addresses = server.address.to_socket_addrs().ok()?;
     let mut tcp = addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())?;
@@ -76,8 +76,8 @@ fn shake_hands(connection: &mut ClientConnection, tcp: &mut TcpStream) -> io::Re
     while connection.is_handshaking() {
         connection.complete_io(tcp)?;
     }
-    // With TLS 1.3 a server refuses the client's certificate after the handshake, and otherwise answers
-    // a command, even one that it does not know. If it refuses first, the reading says so.
+    // With TLS 1.3, a server refuses the client's certificate after the handshake. Otherwise it answers any command,
+    // even an unknown one. So the read shows a refusal.
     let mut stream = Stream::new(connection, tcp);
     let _ = stream.write_all(b"ruok").and_then(|()| stream.flush());
     match stream.read(&mut [0; 4])? {
@@ -86,7 +86,6 @@ fn shake_hands(connection: &mut ClientConnection, tcp: &mut TcpStream) -> io::Re
     }
 }
 
-/// Returns what to do.
 fn advice(error: &io::Error) -> &'static str {
     let Some(error) = tls_error(error) else {
         return "is this the server's port for TLS (secureClientPort), has it a quorum, and does it want a \

@@ -1,11 +1,10 @@
-//! The text that names the servers.
+//! Parses the list of servers.
 
 use uidring_store::url::{host_and_port, without_brackets};
 
-/// What a server with TLS begins with.
+/// The prefix of a server with TLS.
 const TLS: &str = "tls://";
 
-/// A server of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host<'a> {
     pub is_tls: bool,
@@ -14,7 +13,7 @@ pub struct Host<'a> {
     pub port: u16,
 }
 
-/// Returns the servers of a text, with TLS for all of them or for none.
+/// Returns the servers of a text. All must use TLS, or none.
 pub fn parse(text: &str) -> Result<Vec<Host<'_>>, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
@@ -52,10 +51,9 @@ pub fn parse(text: &str) -> Result<Vec<Host<'_>>, &'static str> {
     Ok(hosts)
 }
 
-/// Returns the text without what stands for TLS.
 #[cfg(feature = "tls")]
 pub fn without_schemes(text: &str) -> String {
-    // It stands nowhere else: no path has an empty part.
+    // They appear nowhere else, because no path has an empty part.
     text.replace(TLS, "")
 }
 

@@ -10,17 +10,15 @@ use uidring_store::{NodeIdentity, NodeKind};
 use super::error::ZooKeeperError;
 use super::nodes::BOUNDED;
 
-/// The environment variable with an instance's name.
 const VARIABLE: &str = "UIDRING_INSTANCE";
 
-/// Names of nodes and files that begin with an instance's name have to fit in 255 bytes.
+/// Names of nodes and files begin with the instance's name, and must fit in 255 bytes.
 const MAX_LENGTH: usize = 128;
 
-/// The name of an instance in a registry: the same name gets the same worker id again.
+/// The name of an instance in a registry. The same name always gets the same worker id.
 ///
-/// Leaf uses `ip:port`. If addresses change, a name that does not is better, such as the pod's name in
-/// a StatefulSet. Leaf splits a node's name at its first `-`, so that a name cannot contain one: each
-/// `-` becomes `_`, and `web-0` and `web_0` are one instance.
+/// Leaf uses `ip:port`. If addresses change, use a stable name, such as the pod's name in a StatefulSet. Leaf splits a
+/// node's name at its first `-`, so each `-` becomes `_`: `web-0` and `web_0` are one instance.
 ///
 /// ```
 /// use uidring_zookeeper::Instance;
@@ -36,18 +34,18 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Names an instance by any name, or by `ip:port`.
+    /// Returns the instance with this name, which may be an `ip:port`.
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::LeafName`](crate::ZooKeeperError::LeafName) for a name that is empty,
-    /// longer than 128 bytes, ends in `@bounded`, or contains slashes, blanks or control characters.
+    /// [`ZooKeeperError::LeafName`](crate::ZooKeeperError::LeafName) if the name is empty, longer than 128 bytes, ends
+    /// in `@bounded`, or contains slashes, blanks or control characters.
     pub fn new(name: &str) -> Result<Self, Error> {
         check_name("instance", name)?;
         Ok(Self { name: name.replace('-', "_") })
     }
 
-    /// Names an instance by its address, as Leaf does.
+    /// Returns the instance with this address as its name, as Leaf does.
     ///
     /// # Errors
     ///
@@ -56,14 +54,13 @@ impl Instance {
         Self::new(&format!("{ip}:{port}"))
     }
 
-    /// Returns the instance that the environment variable `UIDRING_INSTANCE` names; `None` if that is
-    /// not set.
+    /// Returns the instance that the environment variable `UIDRING_INSTANCE` names; `None` if it is not set.
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new): an empty variable is also an error; [`Error::Environment`] if it is not UTF-8.
+    /// As for [`new`](Self::new), also if the variable is empty; [`Error::Environment`] if it is not UTF-8.
     pub fn from_env() -> Result<Option<Self>, Error> {
-        // Replacing what is not UTF-8 could give two processes one name.
+        // A lossy conversion could give two processes one name.
         let name = |name: OsString| match name.to_str() {
             Some(name) => Self::new(name),
             None => Err(Error::Environment {
@@ -75,13 +72,13 @@ impl Instance {
         env::var_os(VARIABLE).map(name).transpose()
     }
 
-    /// Returns the name as the registry has it.
+    /// Returns the name as the registry stores it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns address and port for the registry's JSON: those in the name; else those that the environment
-    /// names; else an address of this machine, and port 0.
+    /// Returns address and port for the registry's JSON: from the name, else from the environment, else an address of
+    /// this machine and port 0.
     pub(super) fn address(&self) -> Result<(String, String), Error> {
         if let Some((ip, port)) = self.name.rsplit_once(':')
             && port.parse::<u16>().is_ok()
@@ -94,20 +91,19 @@ impl Instance {
     }
 }
 
-/// The name.
 impl fmt::Display for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-/// Refuses what cannot be the name of a node or of a file.
+/// Refuses names that a node or a file cannot have.
 pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeperError> {
     let problem = match name {
         "" => "it is empty",
         "." | ".." => "it is the name of a folder",
         _ if name.len() > MAX_LENGTH => "it is longer than 128 bytes",
-        // It may hold a password.
+        // Do not show it: it may hold a password.
         _ if name.contains("://") => {
             return Err(ZooKeeperError::LeafName {
                 what,
@@ -116,10 +112,10 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeper
             });
         }
         _ if name.contains(['/', '\\']) => "it holds a slash",
-        // The end of the nodes' names of such an instance.
+        // The suffix of bounded instances' nodes.
         _ if name.ends_with(BOUNDED) => "it ends in @bounded",
         _ if name.contains(char::is_whitespace) => "it holds a blank",
-        // ZooKeeper takes neither these nor what is no character.
+        // ZooKeeper refuses these and noncharacters.
         _ if name.contains(|c: char| c.is_control() || ('\u{f000}'..='\u{ffff}').contains(&c)) => {
             "it holds a control character"
         }

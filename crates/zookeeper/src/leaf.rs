@@ -11,17 +11,15 @@ use super::instance::Instance;
 use super::registry::{Outages, Registry};
 use super::servers::ZooKeeperServers;
 
-/// Leaf's registry in ZooKeeper: the same [`Instance`] name gets the same worker id again, and a new
-/// name gets the next one.
+/// Leaf's registry in ZooKeeper. An [`Instance`] name always gets the same worker id, and a new name gets the next one.
 ///
-/// Nothing is issued that the registry does not hold: an instance reserves there how far it may issue
-/// before it does, including what it needs while ZooKeeper is away ([`max_outage`](Self::max_outage)).
-/// If ZooKeeper is away for longer, the lease is lost. So uids are unique whatever clocks, pauses,
-/// crashes and partitions do, as long as the registry forgets nothing.
+/// Before it issues ids, an instance reserves them in the registry, including those it needs while ZooKeeper is away
+/// ([`max_outage`](Self::max_outage)). If ZooKeeper is away for longer, the lease is lost. So uids are unique whatever
+/// clocks, pauses, crashes and partitions do, as long as the registry forgets nothing.
 ///
-/// It is the registry of Meituan's Leaf in snowflake mode, so that Java Leafs can have numbers in it
-/// too; nodes that Leaf does not read hold the reservations. An instance can also work as Leaf itself
-/// does, at its [own risk](Self::risk_repeats_in_outages). `docs/inside-stores.md` has the details.
+/// The registry is that of Meituan's Leaf in snowflake mode, so Java Leafs can have numbers in it, too; nodes that Leaf
+/// does not read hold the reservations. An instance can also work as Leaf itself does, at its [own
+/// risk](Self::risk_repeats_in_outages). See `docs/inside-stores.md`.
 ///
 /// ```no_run
 /// use uidring::ClockedUidGenerator;
@@ -35,7 +33,7 @@ use super::servers::ZooKeeperServers;
 #[derive(Clone, Debug)]
 pub struct LeafZooKeeper {
     pub(super) registry: Registry,
-    /// Whether the instance has its own name. Without one, a registry is only for looking at.
+    /// Whether the instance has a name. Without one, the registry can only be inspected.
     pub(super) is_named: bool,
     pub(super) address: Option<(String, String)>,
     pub(super) cache: CacheLocation,
@@ -43,7 +41,7 @@ pub struct LeafZooKeeper {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// Where the local file is.
+/// The location of the local file.
 #[derive(Clone, Debug)]
 pub(super) enum CacheLocation {
     DataDirectory,
@@ -52,12 +50,11 @@ pub(super) enum CacheLocation {
 }
 
 impl LeafZooKeeper {
-    /// The registry of this name (Leaf's `leaf.name`) on these servers, for this instance.
+    /// Returns the registry with this name (Leaf's `leaf.name`) on these servers, for this instance.
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::LeafName`](super::ZooKeeperError::LeafName) for a name that a node or a file
-    /// cannot have.
+    /// [`ZooKeeperError::LeafName`](super::ZooKeeperError::LeafName) if a node or a file cannot have the name.
     pub fn new(servers: ZooKeeperServers, name: &str, instance: Instance) -> Result<Self, Error> {
         Ok(Self {
             registry: Registry::new(servers, name, instance)?,
@@ -69,74 +66,71 @@ impl LeafZooKeeper {
         })
     }
 
-    /// Sets address and port for people who look into the registry. By default they are those in the
-    /// instance's name, if it has the form `ip:port`; else those in `UIDRING_HOST` and
-    /// `UIDRING_PORT`; else an address of this machine, and port 0.
+    /// Sets the address and port that the registry shows to people. The default is those in the instance's name, if it
+    /// has the form `ip:port`; else `UIDRING_HOST` and `UIDRING_PORT`; else an address of this machine and port 0.
     #[must_use]
     pub fn address(mut self, ip: &str, port: u16) -> Self {
         self.address = Some((ip.into(), port.to_string()));
         self
     }
 
-    /// Sets the local file; by default it is `uidring/leaf/NAME/INSTANCE@bounded.json` in the user's
-    /// data directory, without `@bounded` for an instance that
-    /// [risks repeats](Self::risk_repeats_in_outages). Each instance needs a file of its own, on a
-    /// disk of its host.
+    /// Sets the local file. The default is `uidring/leaf/NAME/INSTANCE@bounded.json` in the user's data directory,
+    /// without `@bounded` for an instance that [risks repeats](Self::risk_repeats_in_outages). Each instance needs its
+    /// own file, on a disk of its host.
     ///
-    /// With it, a second process on this host is refused at once, and a start after a crash need not
-    /// wait for the session to end. It grants nothing.
+    /// The file makes a second process on this host fail at once, and lets a start after a crash skip waiting for the
+    /// session to end. It grants nothing.
     #[must_use]
     pub fn cache_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.cache = CacheLocation::At(path.into());
         self
     }
 
-    /// Does without a local file.
+    /// Uses no local file.
     #[must_use]
     pub fn no_cache_file(mut self) -> Self {
         self.cache = CacheLocation::None;
         self
     }
 
-    /// Sets how long an instance may go on without an answer from ZooKeeper, at least 1 s; by default
-    /// nine tenths of the session timeout that the servers grant, 9 s of 10 s. Then it stops for good,
-    /// with [`TakeError::LeaseLost`](uidring::TakeError::LeaseLost). Time in which the machine is
-    /// suspended counts, if the system reports it.
+    /// Sets how long an instance may go on without an answer from ZooKeeper, at least 1 s. The default is nine tenths
+    /// of the session timeout that the servers grant, so 9 s of 10 s. After that it stops for good, with
+    /// [`TakeError::LeaseLost`](uidring::TakeError::LeaseLost). Time in which the machine is suspended counts, if the
+    /// system reports it.
     ///
-    /// Until then it issues what the registry holds for it: each renewal reserves that much ahead. A
-    /// crash leaves it reserved, and the next start begins above it.
+    /// Each renewal reserves ids that far ahead, and the instance issues these meanwhile. After a crash they stay
+    /// reserved, and the next start begins above them.
     ///
-    /// A start is refused if this is more than nine tenths of the session: another host could get the
-    /// name before this one has stopped.
+    /// A start fails if this is more than nine tenths of the session, because another host could get the name before
+    /// this one has stopped.
     #[must_use]
     pub fn max_outage(mut self, limit: Duration) -> Self {
         self.registry.outages = Outages::Bounded(Some(limit));
         self
     }
 
-    /// Goes on without ZooKeeper for any time, and starts without it, by the local file alone, as
-    /// Leaf does: **uids come twice** if the instance is cut off, and another process of the same
-    /// instance name starts where it cannot see that file.
+    /// Lets the instance go on without ZooKeeper for any time, and start from the local file alone, as Leaf does.
+    /// **Uids repeat** if the instance is cut off, and another process with its name starts where it cannot see that
+    /// file.
     ///
-    /// It is for users who take over the numbers of Java Leafs, and accept what these do. Its nodes
-    /// have Leaf's names, so that it has the number of the Java Leaf of the same name. An instance
-    /// that does not risk repeats has another number. This and [`max_outage`](Self::max_outage)
-    /// exclude each other: the last call counts.
+    /// Use it to take over the numbers of Java Leafs, if you accept that risk. The nodes have Leaf's names, so the
+    /// instance gets the number of the Java Leaf of the same name. An instance that does not risk repeats has another
+    /// number. This setting and [`max_outage`](Self::max_outage) exclude each other; the last call wins.
     #[must_use]
     pub fn risk_repeats_in_outages(mut self) -> Self {
         self.registry.outages = Outages::Unbounded;
         self
     }
 
-    /// Sets how far this host's clock may be from the median of the live instances' at the start; by
-    /// default they are not compared.
+    /// Sets how far this host's clock may be from the median of the live instances' clocks at the start. By default
+    /// they are not compared.
     #[must_use]
     pub fn max_clock_difference(mut self, limit: Duration) -> Self {
         self.max_clock_difference = Some(limit);
         self
     }
 
-    /// Sets the wall clock; the operating system's by default. It should be the generator's.
+    /// Sets the wall clock, the operating system's by default. The generator should use the same.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);

@@ -1,4 +1,4 @@
-//! A lease on an instance's worker id.
+//! The lease on an instance's worker id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,77 +14,75 @@ use super::error::ZooKeeperError;
 use super::registry::Registry;
 use super::session::SessionHandle;
 
-/// How often a lease is renewed, as Leaf uploads its timestamp, unless a short budget needs more.
+/// How often a lease is renewed, unless a short budget needs more. Leaf uploads its timestamp as often.
 const RENEW_EVERY: Duration = Duration::from_secs(3);
 
-/// How long the end of a lease waits for the registry.
+/// How long a release waits for the registry.
 const RELEASE_PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// How long a renewal of a lease with a fallback waits for the registry if the file holds the mark; if
-/// not, it waits this much longer than a request may take.
+/// How long a renewal with a fallback waits for the registry if the file holds the mark. Otherwise it waits this much
+/// longer than a request may take.
 const PATIENCE_WITH_FILE: Duration = Duration::from_secs(1);
 
 /// A lease on an instance's worker id.
 ///
-/// It ends when the registry is away for longer than the budget. What is issued meanwhile is part of
-/// each horizon ([`LeaseTerms::reserve`]), so that this never grants anything by itself. With a
-/// [`Fallback`], it goes on instead.
+/// It ends when the registry is away for longer than the budget. Each horizon includes what is issued meanwhile
+/// ([`LeaseTerms::reserve`]), so this grants nothing by itself. With a [`Fallback`], it goes on instead.
 pub struct ZkLease<S, F> {
     pub registry: Registry,
     pub layout: Layout,
     pub clock: Arc<dyn Clock>,
     pub session: S,
-    /// It holds the lock of this host.
+    /// Holds this host's lock.
     pub file: Option<F>,
-    /// The last millisecond of which ids may have been issued before this start.
+    /// The last millisecond with ids that may have been issued before this start.
     pub base: Timestamp,
-    /// The furthest that the registry was asked for. It may hold that whatever it has answered, so
-    /// that no renewal asks for less.
+    /// The furthest mark that the registry was asked to store. It may have stored it whatever it answered, so no
+    /// renewal asks for less.
     pub mark: Mark,
-    /// How long a renewal waits for the registry, without a fallback. The next one returns the result
-    /// of a longer one.
+    /// How long a renewal without a fallback waits for the registry. A longer one goes on in the background.
     pub patience: Duration,
     pub fallback: Option<Fallback>,
-    /// Once lost, always lost.
+    /// Once set, it stays.
     pub lost: Option<ZooKeeperError>,
 }
 
-/// What an instance needs to go on without the registry, as Leaf does: the local file alone remembers
-/// how far it may issue. An instance that starts elsewhere meanwhile does not know what is in it.
+/// What an instance needs to go on without the registry, as Leaf does. Only the local file then remembers how far it
+/// may issue, and a start elsewhere does not see it.
 pub struct Fallback {
-    /// What the file says, or would say.
+    /// The file's contents, or what they should be.
     pub cached: Cached,
-    /// This start's own, which the registry knows once it has stored something.
+    /// This start's own holder. The registry knows it once it has stored something.
     pub holder: String,
-    /// Whether the registry did not answer the last time.
+    /// Whether the registry failed to answer the last time.
     pub is_away: bool,
     pub outage_logged: LogThrottle,
     pub file_fails: LogThrottle,
 }
 
 impl Fallback {
-    /// What a start has, which found the registry away or not.
+    /// Returns the fallback of a start.
     pub fn new(cached: Cached, holder: String, is_away: bool) -> Self {
         let (mut outage_logged, file_fails) = Default::default();
         if is_away {
-            // It was logged just now.
+            // The start has just logged it.
             LogThrottle::is_due(&mut outage_logged);
         }
         Self { cached, holder, is_away, outage_logged, file_fails }
     }
 }
 
-/// Returns how a lease is kept that survives an outage this long.
+/// Returns the terms of a lease that survives an outage this long.
 pub fn bounded_terms(max_outage: Duration) -> LeaseTerms {
     let mut terms = LeaseTerms::default();
-    // No margin: it is in the budget, which is shorter than the session.
+    // No margin is needed: the budget is shorter than the session.
     terms.lasts = Some(max_outage);
     terms.renew_every = RENEW_EVERY.min(max_outage / 3);
     terms.reserve = max_outage;
     terms
 }
 
-/// Returns how a lease is kept that survives any outage.
+/// Returns the terms of a lease that survives any outage.
 pub fn unbounded_terms() -> LeaseTerms {
     let mut terms = LeaseTerms::default();
     terms.renew_every = RENEW_EVERY;
@@ -121,7 +119,7 @@ impl<S: SessionHandle, F: LocalFile> LeaseBackend for ZkLease<S, F> {
 
     fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
         let released = self.give_back(last);
-        // Whoever waits for this may start again at once: the file is free when it returns.
+        // Free the file before returning: the caller may start again at once.
         self.file = None;
         released
     }
@@ -142,8 +140,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
         in_file.map(drop)
     }
 
-    /// Moves the mark, and brings the file up to date if the lease depends on it; returns whether the
-    /// file holds the mark.
+    /// Moves the mark, and updates the file if the lease depends on it. Returns whether the file holds the mark.
     fn advance(&mut self, until: Timestamp) -> Result<bool, Error> {
         let timestamp = read(&self.clock).max(self.mark.timestamp);
         self.mark = Mark { until, timestamp };
@@ -154,8 +151,8 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
         file.write(&fallback.cached).map(|()| true)
     }
 
-    /// Has the registry store the mark. If the file holds it, that need not be waited for: while the
-    /// registry is away, the next call looks for its answer.
+    /// Stores the mark in the registry. If the file holds it, this need not wait: while the registry is away, the next
+    /// call looks for its answer.
     pub fn store(&mut self, in_file: bool) -> Result<(), ZooKeeperError> {
         let Some(Fallback { cached, holder, is_away, .. }) = &mut self.fallback else {
             return self.session.store(self.mark, self.patience);
@@ -171,7 +168,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
         }
         *is_away = false;
         cached.last_answer = self.mark.timestamp;
-        // From now on it is this start that the registry knows.
+        // The registry now knows this start.
         cached.holder.clone_from(holder);
         Ok(())
     }
@@ -190,7 +187,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
         }
     }
 
-    /// Removes a file that is behind: it must not be there at the next start.
+    /// Removes an outdated file, which the next start must not find.
     fn go_without_file(&mut self, error: &Error) -> Result<(), Error> {
         if let Some(file) = &self.file {
             file.remove()?;

@@ -1,12 +1,12 @@
-//! Worker ids from a ZooKeeper registry, laid out as Meituan's Leaf does.
+//! Worker ids from a ZooKeeper registry with the layout of Meituan's Leaf.
 //!
-//! The feature `tls` is for servers with TLS. The client of ZooKeeper then brings aws-lc, a library of
-//! cryptography in C that takes half a minute to build, beside ring, which the other stores use. If the process
-//! has chosen neither ([`CryptoProvider::install_default`]), the first connection with TLS installs ring.
+//! The feature `tls` adds TLS. The ZooKeeper client then brings in aws-lc, a cryptography library in C that takes half
+//! a minute to build, beside ring, which the other stores use. If the process has not chosen one
+//! ([`CryptoProvider::install_default`]), the first TLS connection installs ring.
 //!
 //! [`CryptoProvider::install_default`]: https://docs.rs/rustls/latest/rustls/crypto/struct.CryptoProvider.html
 
-// The simulation sees what is not public otherwise.
+// The simulation uses private items.
 #![cfg_attr(feature = "simulation", allow(async_fn_in_trait, missing_docs))]
 
 mod any_store;
@@ -34,7 +34,7 @@ mod tls;
 mod tree;
 mod url;
 
-/// The protocol, for the simulation of a registry's instances. Outside semantic versioning.
+/// The protocol, for simulations. Exempt from semantic versioning.
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod protocol {

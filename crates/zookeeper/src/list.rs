@@ -1,4 +1,4 @@
-//! Lists the instances of a registry, for people.
+//! Lists the instances of a registry.
 
 use std::thread;
 
@@ -14,16 +14,16 @@ use super::thread::runtime;
 use super::tree::{Ensemble, Tree};
 
 impl ZooKeeperServers {
-    /// Returns all instances of the registry of this name (Leaf's `leaf.name`), by number.
+    /// Returns all instances of the registry with this name (Leaf's `leaf.name`), ordered by number.
     ///
-    /// It blocks, as [`LeafZooKeeper::lease`](super::LeafZooKeeper::lease) does.
+    /// Blocks, as [`LeafZooKeeper::lease`](super::LeafZooKeeper::lease) does.
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::LeafName`]; [`ZooKeeperError::Registry`] if the servers are away or refuse,
-    /// or if there is no such registry; [`ZooKeeperError::NotAllowed`].
+    /// [`ZooKeeperError::LeafName`]; [`ZooKeeperError::Registry`] if the servers are away or refuse, or there is no
+    /// such registry; [`ZooKeeperError::NotAllowed`].
     pub fn leaf_nodes(&self, name: &str) -> Result<Vec<LeafNode>, Error> {
-        // This one only looks, and needs no name.
+        // The name is not used, because nothing is claimed.
         let registry = Registry::new(self.clone(), name, Instance::new("list")?)?;
         let look = || {
             let runtime = runtime().map_err(|error| registry.client_not_started(error))?;
@@ -54,7 +54,7 @@ async fn nodes(tree: &impl Tree, registry: &Registry) -> Result<Vec<LeafNode>, Z
         let problem = format!("there is no {forever} yet");
         return Err(registry.error(StoreErrorKind::NotFound, problem));
     }
-    // A registry that only Java Leafs have used has no such folder.
+    // Only Java Leafs used a registry without this folder.
     let live = match tree.read(&temporary).await? {
         Some(_) => tree.children(&temporary).await?,
         None => Vec::new(),

@@ -1,4 +1,4 @@
-//! The tree of real servers.
+//! The tree of nodes on real servers.
 
 use std::time::Duration;
 
@@ -20,7 +20,6 @@ use super::thread::unless;
 use super::tls::{Prepared, Tls};
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
-/// A session with the servers.
 #[derive(Clone)]
 pub struct LiveTree {
     client: Client,
@@ -89,7 +88,7 @@ async fn connect_by_tls(registry: &Registry, tls: &Tls) -> Result<Client, ZooKee
     }
 }
 
-/// The error if the time is over. The client's own limit is the session's timeout.
+/// The error after the time limit. The client's own limit is the session timeout.
 fn no_session(registry: &Registry, ports: &str) -> ZooKeeperError {
     let limit = registry.servers.connect_deadline.min(registry.servers.session_timeout);
     registry.unreachable(format!(
@@ -150,7 +149,7 @@ impl Tree for LiveTree {
     }
 
     async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError> {
-        // Who may not make what exists already need not.
+        // A user without the right to create the folder does not need it if it exists.
         let exists = self.client.check_stat(path).await.map_err(|error| self.failed(error))?;
         if exists.is_some() {
             return Ok(());
@@ -177,7 +176,7 @@ impl Tree for LiveTree {
     }
 
     async fn read_all(&self, paths: &[String]) -> Vec<(Vec<u8>, Stat)> {
-        // All requests are sent before the first answer is awaited.
+        // Send all requests before waiting for the first answer.
         let answers: Vec<_> = paths.iter().map(|path| self.client.get_data(path)).collect();
         let mut read = Vec::with_capacity(answers.len());
         for answer in answers {
@@ -206,7 +205,7 @@ impl Tree for LiveTree {
         }
         let results = writer.commit().await.map_err(|error| self.commit_failed(&writes, error))?;
         let versions = results.into_iter().filter_map(|result| match result {
-            // A new node's version is not in the answer: it is 0.
+            // The answer lacks a new node's version, which is 0.
             MultiWriteResult::Create { .. } => Some(0),
             MultiWriteResult::SetData { stat } => Some(stat.version),
             _ => None,
@@ -243,7 +242,6 @@ impl From<zookeeper_client::Stat> for Stat {
     }
 }
 
-/// Returns the path of the node that another one is below.
 fn parent(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some((parent, _)) if !parent.is_empty() => parent,
@@ -251,7 +249,7 @@ fn parent(path: &str) -> &str {
     }
 }
 
-/// Returns what an error of the client means, and what to do about it.
+/// Explains an error of the client, and what to do.
 fn failed(registry: &Registry, error: Error) -> ZooKeeperError {
     use StoreErrorKind::{Denied, Unreachable};
     let (kind, problem) = match &error {
@@ -270,7 +268,7 @@ fn failed(registry: &Registry, error: Error) -> ZooKeeperError {
         | Error::MarshallingError
         | Error::BadArguments(_)
         | Error::UnexpectedErrorCode(_) => (Denied, "the servers refused a request"),
-        // Everything else has to do with the connection or the session.
+        // All others concern the connection or the session.
         _ => (Unreachable, "the servers cannot be reached, or the connection broke"),
     };
     registry.caused(kind, problem, error)

@@ -1,27 +1,26 @@
-//! The nodes of a registry: their names and their JSON, as Leaf writes them.
+//! The names of the nodes and their JSON, as Leaf writes them.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use uidring::Timestamp;
 
-/// How old Leaf lets an uploaded timestamp become while it issues ids.
+/// How old Leaf's uploaded timestamp may be while it issues ids.
 pub const UPLOAD_GAP: Duration = Duration::from_secs(3);
 
 /// The version of nodes and local files. Any other version is refused.
 pub const VERSION: i64 = 1;
 
-/// The end of the nodes' names of an instance that issues only what it has reserved. No Java Leaf uses such
-/// a name, so none takes the number of such an instance.
+/// The suffix of the nodes of an instance that issues only what it has reserved. No Java Leaf uses such a name, so none
+/// takes that instance's number.
 pub const BOUNDED: &str = "@bounded";
 
-/// Returns instance and number of a node below `forever`; `None` if the name is not of Leaf's form.
+/// Returns instance and number of a node below `forever`; `None` if the name does not have Leaf's form.
 pub fn instance_and_number(node: &str) -> Option<(&str, i64)> {
     let (instance, number) = node.split_once('-')?;
     Some((instance, number.parse().ok()?))
 }
 
-/// What a node of an instance holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub ip: String,
@@ -30,13 +29,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// These fields in this order and no others: Leaf's reader refuses what it does not know.
+    /// Writes exactly these fields in this order, because Leaf's reader refuses unknown ones.
     pub fn to_json(&self) -> String {
         let (ip, port) = (Value::from(&*self.ip), Value::from(&*self.port));
         format!(r#"{{"ip":{ip},"port":{port},"timestamp":{}}}"#, self.timestamp.as_millis())
     }
 
-    /// The same with a version and the session's timeout, for nodes that Leaf does not read.
+    /// Adds a version and the session timeout, for nodes that Leaf does not read.
     pub fn to_own_json(&self, session: Duration) -> String {
         let (json, session) = (self.to_json(), session.as_millis());
         format!(r#"{},"version":{VERSION},"session_ms":{session}}}"#, json.trim_end_matches('}'))
@@ -54,19 +53,19 @@ impl Endpoint {
     }
 }
 
-/// The timeout of the session in which a node was made, if the node says it.
+/// The timeout of the session that made a node, if the node has it.
 pub fn session_from_json(json: &[u8]) -> Option<Duration> {
     let fields: Value = serde_json::from_slice(json).ok()?;
     fields.get("session_ms")?.as_u64().map(Duration::from_millis)
 }
 
-/// What an instance has reserved ahead.
+/// What an instance has reserved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// The last millisecond of which ids may have been issued.
+    /// The last millisecond with ids that may have been issued.
     pub until: Timestamp,
-    /// The start that reserved it. Each start has a name of its own: one that finds another name
-    /// here has lost its worker id.
+    /// The start that reserved it, by a name unique to that start. If a start finds another name, it has lost its
+    /// worker id.
     pub holder: String,
 }
 
@@ -88,7 +87,7 @@ impl Reserved {
     }
 }
 
-/// The version that a node of ours says it has.
+/// The version in one of our nodes.
 pub fn version_from_json(json: &[u8]) -> Option<i64> {
     let fields: Value = serde_json::from_slice(json).ok()?;
     fields.get("version")?.as_i64()

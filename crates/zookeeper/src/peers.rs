@@ -1,4 +1,4 @@
-//! The clocks of the other instances.
+//! Compares clocks with the other instances.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::nodes::{Endpoint, instance_and_number};
 use super::registry::Registry;
 use super::tree::Tree;
 
-/// Refuses if this host's clock is further from the median of the live instances' than the limit.
+/// Fails if this host's clock is further than the limit from the median of the live instances' clocks.
 ///
-/// Their timestamps are as old as their last uploads. So each is compared with the time at which the
-/// servers stored it, as this host's own is.
+/// Their timestamps are as old as their last uploads. So each, like this host's own, is compared with the time at which
+/// the servers stored it.
 pub async fn compare(
     tree: &impl Tree,
     registry: &Registry,
@@ -27,7 +27,6 @@ pub async fn compare(
         instance.is_some_and(|instance| instance != own && live.iter().any(|l| l == instance))
     });
     let peers: Vec<String> = nodes.map(|node| format!("{forever}/{node}")).collect();
-    // A node that has gone meanwhile, or that cannot be read, is no peer.
     let read = tree.read_all(&peers).await.into_iter();
     let mut ahead: Vec<i64> = read
         .filter_map(|(data, stat)| {
@@ -42,12 +41,12 @@ pub async fn compare(
     Err(ZooKeeperError::PeerClocksDiffer { peers: ahead.len(), by_millis, limit })
 }
 
-/// Returns how far a clock was ahead of the servers', by the times that each gave the same write.
+/// Returns how far a clock was ahead of the servers' when both timed the same write.
 pub fn millis_ahead(by_clock: Timestamp, by_servers: Timestamp) -> i64 {
     by_clock.as_millis().saturating_sub(by_servers.as_millis())
 }
 
-/// Returns the median; of an even number of values, the lower one in the middle.
+/// Returns the median, the lower middle one of an even number of values.
 fn median(values: &mut [i64]) -> Option<i64> {
     values.sort_unstable();
     values.get(values.len().checked_sub(1)? / 2).copied()

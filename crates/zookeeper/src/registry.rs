@@ -1,4 +1,4 @@
-//! The registry of one name, as one instance sees it: where its nodes are.
+//! The registry with one name, as one instance sees it: where its nodes are.
 
 use std::fmt;
 use std::io;
@@ -11,11 +11,11 @@ use super::instance::{Instance, check_name};
 use super::nodes::BOUNDED;
 use super::servers::ZooKeeperServers;
 
-/// The problem if a node does not exist that should.
+/// The problem if a required node is missing.
 pub const MISSING_NODE: &str = "a node is missing; the path after the hosts must exist, and nobody may \
                                 remove nodes while instances run";
 
-/// The registry of one name, as one instance sees it. It prints as its servers and path.
+/// The registry with one name, as one instance sees it. Displays as its servers and path.
 #[derive(Clone, Debug)]
 pub struct Registry {
     pub servers: ZooKeeperServers,
@@ -27,9 +27,9 @@ pub struct Registry {
 /// What an instance does while the registry is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outages {
-    /// Issues what it has reserved, for this long, or for as long as the session allows.
+    /// Issues what it has reserved, for this long, or as long as the session allows.
     Bounded(Option<Duration>),
-    /// Goes on by its local file, as Leaf does.
+    /// Continues with its local file, as Leaf does.
     Unbounded,
 }
 
@@ -47,22 +47,22 @@ impl Registry {
         matches!(self.outages, Outages::Bounded(_))
     }
 
-    /// The folders above those, the shared one first.
+    /// The parents of the folders, the shared one first.
     pub fn parents(&self) -> [String; 2] {
         ["/snowflake".into(), format!("/snowflake/{}", self.name)]
     }
 
-    /// The folders, in which an instance has a node each.
+    /// The folders, with a node for each instance.
     pub fn folders(&self) -> [String; 3] {
         [self.forever(), self.temporary(), self.folder("reserved")]
     }
 
-    /// Leaf's folder: nodes `<instance>-<number>`, of which the number is the worker id.
+    /// Leaf's folder, with nodes `<instance>-<number>`. The number is the worker id.
     pub fn forever(&self) -> String {
         self.folder("forever")
     }
 
-    /// The folder of the nodes that live as long as their instance does.
+    /// The folder of the ephemeral nodes.
     pub fn temporary(&self) -> String {
         self.folder("temporary")
     }
@@ -71,23 +71,22 @@ impl Registry {
         format!("/snowflake/{}/{folder}", self.name)
     }
 
-    /// The name of the instance's nodes.
     pub fn node_name(&self) -> String {
         let end = if self.is_bounded() { BOUNDED } else { "" };
         format!("{}{end}", self.instance)
     }
 
-    /// The path of the node with the instance's number, up to the number.
+    /// The path of the node with the instance's number, without the number.
     pub fn number_prefix(&self) -> String {
         format!("{}/{}-", self.forever(), self.node_name())
     }
 
-    /// The node that lives as long as the instance: who has it has the name.
+    /// The ephemeral node. Whoever owns it has the name.
     pub fn temporary_node(&self) -> String {
         format!("{}/{}", self.temporary(), self.node_name())
     }
 
-    /// The node that says how far the instance has reserved.
+    /// The node with the instance's reservation.
     pub fn reserved_node(&self) -> String {
         format!("{}/{}", self.folder("reserved"), self.node_name())
     }
@@ -97,7 +96,7 @@ impl Registry {
         ZooKeeperError::Registry { registry, problem, kind, source: None }
     }
 
-    /// The same, with what the client, rustls or the system says.
+    /// Like [`error`](Self::error), with the error of the client, rustls or the system.
     pub fn caused(
         &self,
         kind: StoreErrorKind,
@@ -108,7 +107,7 @@ impl Registry {
         ZooKeeperError::Registry { registry, problem, kind, source: Some(source.into().into()) }
     }
 
-    /// No server could be asked, or none has answered.
+    /// No server could be asked, or none answered.
     pub fn unreachable(&self, problem: impl Into<String>) -> ZooKeeperError {
         self.error(StoreErrorKind::Unreachable, problem)
     }
@@ -121,12 +120,11 @@ impl Registry {
         self.unreachable("others write to the same nodes all the time")
     }
 
-    /// A node is missing, or does not hold what it should.
+    /// A node is missing or has wrong contents.
     pub fn corrupt(&self, problem: impl Into<String>) -> ZooKeeperError {
         self.error(StoreErrorKind::Corrupt, problem)
     }
 
-    /// A node holds no JSON that can be read.
     pub fn unreadable(&self, node: &str) -> ZooKeeperError {
         self.corrupt(format!(
             "node {node} does not hold the JSON that it should; find out who wrote it, and correct \
@@ -140,12 +138,12 @@ impl Registry {
         self.caused(StoreErrorKind::Denied, problem, source)
     }
 
-    /// The session has ended with its thread, and nobody looks after the name any more.
+    /// The session's thread has ended, so nobody keeps the name any more.
     pub fn client_ended(&self) -> ZooKeeperError {
         self.corrupt("its client has ended unexpectedly; start again")
     }
 
-    /// Somebody else has the instance's name, or had it.
+    /// Somebody else has or had the instance's name.
     pub fn in_use(&self, holder: impl Into<String>) -> ZooKeeperError {
         let instance = self.instance.name().into();
         ZooKeeperError::InstanceInUse { instance, holder: holder.into() }

@@ -14,23 +14,23 @@ use super::hosts::parse;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 
-/// How errors call what it holds.
+/// What errors call the contents of the file.
 const CREDENTIALS: &str = "user and password of the registry";
 
-/// The servers of a ZooKeeper ensemble, and the path in it that everything is below:
+/// The servers of a ZooKeeper ensemble, and the path that everything is below:
 ///
 /// ```text
 /// HOST:PORT,HOST:PORT/CHROOT
 /// ```
 ///
-/// Ports may be left out (2181), and so may the path, which must exist otherwise. With `tls://` before each
-/// server, which needs the feature `tls`, connections are encrypted:
+/// The default port is 2181. The path is optional, but must exist. With `tls://` before each server, connections use
+/// TLS, which needs the feature `tls`:
 ///
 /// ```text
 /// tls://HOST:PORT,tls://HOST:PORT/CHROOT
 /// ```
 ///
-/// User and password appear in no text of this type or of its errors.
+/// User and password never appear in the texts of this type and its errors.
 #[derive(Clone)]
 pub struct ZooKeeperServers {
     hosts: String,
@@ -43,7 +43,7 @@ pub struct ZooKeeperServers {
 }
 
 impl ZooKeeperServers {
-    /// Reads the servers from this text.
+    /// Parses the servers.
     ///
     /// # Errors
     ///
@@ -69,48 +69,46 @@ impl ZooKeeperServers {
         })
     }
 
-    /// Logs in (scheme `digest`) with the `user:password` in the first line of this file. The nodes of a
-    /// name are then made for this user alone; `/snowflake`, so that others can have names in it too.
+    /// Logs in (scheme `digest`) with the `user:password` in the first line of a file. The nodes of a name are then
+    /// created for this user alone, but others can still add names to `/snowflake`.
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read; [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat what it
-    /// holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be read;
+    /// [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat its contents;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.auth = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
         Ok(self)
     }
 
-    /// Logs in likewise as this user.
     pub(super) fn login(mut self, user: Credentials) -> Self {
         self.auth = Some(user);
         self
     }
 
-    /// Accepts only certificates signed by an authority in this PEM file, for servers with `tls://`. Without
-    /// it, they are those of the authorities that the system trusts.
+    /// Accepts only certificates signed by an authority in this PEM file. If not set, the system's authorities are
+    /// trusted.
     ///
-    /// Files are read once: after a change, start again.
+    /// The file is read once; restart after changing it.
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read, or holds no certificate; [`ServerError::Address`](uidring_store::ServerError::Address) if the servers are
-    /// without TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be read or has no
+    /// certificate; [`ServerError::Address`](uidring_store::ServerError::Address) if the servers are without TLS;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     #[cfg(feature = "tls")]
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.tls_mut()?.trust(path.as_ref())?;
         Ok(self)
     }
 
-    /// Shows the servers this certificate (a PEM file, with those that it is signed by) and has the private
-    /// key in the other file.
+    /// Presents a client certificate (a PEM file with its chain) with the private key in the other file.
     ///
     /// # Errors
     ///
-    /// As for [`tls_authority`](Self::tls_authority); also if the key is that of another certificate, or
-    /// others may read it: 600 is the most that its mode may allow, or 640 if it is root's.
+    /// As for [`tls_authority`](Self::tls_authority); also if the key belongs to another certificate, or others may
+    /// read it: its mode must be at most 600, or 640 if root owns it.
     #[cfg(feature = "tls")]
     pub fn tls_certificate(
         mut self,
@@ -127,17 +125,17 @@ impl ZooKeeperServers {
         self.tls.as_mut().ok_or_else(|| wrong(problem))
     }
 
-    /// Sets how long the servers keep the session of an instance that they do not hear from; 10 s by
-    /// default. They may grant another time, within their own bounds (by default 4 to 40 s).
+    /// Sets how long the servers keep a session without hearing from the instance, 10 s by default. They may grant
+    /// another time, within their own bounds (by default 4 to 40 s).
     ///
-    /// After a crash, the instance's name is free again when this time has passed.
+    /// After a crash, the instance's name is free again after this time.
     #[must_use]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// Sets how long to try to reach a server, and how long to wait for an answer; 5 s by default.
+    /// Sets how long to try to connect, and how long to wait for an answer, 5 s by default.
     #[must_use]
     pub fn connect_deadline(mut self, deadline: Duration) -> Self {
         self.connect_deadline = deadline;
@@ -154,12 +152,12 @@ impl ZooKeeperServers {
         }
     }
 
-    /// What to know before each connection, if anybody else can get the password.
+    /// A warning before each connection, if others could read the password.
     pub(super) fn warning(&self) -> Option<String> {
         self.password(true).warning()
     }
 
-    /// Returns how the password is sent. `says_tls` is true if the caller has decided for or against TLS.
+    /// Returns how the password is sent. `says_tls` tells whether the caller chose TLS or no TLS.
     pub(super) fn password(&self, says_tls: bool) -> Login {
         let hosts = parse(&self.hosts).unwrap_or_default();
         Login {
@@ -171,13 +169,13 @@ impl ZooKeeperServers {
         }
     }
 
-    /// The servers and the path, as the text has them.
+    /// The servers and the path, as given.
     pub(super) fn hosts(&self) -> &str {
         &self.hosts
     }
 
-    /// Returns who may do what with the folder of all names, if it is made: everybody may add a name
-    /// and look, and only its maker may remove one, or change these rights.
+    /// Returns the rights on a new folder of all names: everybody may add a name and look; only its maker may remove
+    /// one or change these rights.
     pub(super) fn shared_acls(&self) -> Acls<'static> {
         static SHARED: LazyLock<[Acl; 2]> = LazyLock::new(|| {
             let everybody = Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone());
@@ -186,21 +184,19 @@ impl ZooKeeperServers {
         if self.auth.is_some() { Acls::new(&*SHARED) } else { Acls::anyone_all() }
     }
 
-    /// Returns who may do what with the nodes that are made for a name.
+    /// Returns the rights on new nodes of a name.
     pub(super) fn acls(&self) -> Acls<'static> {
-        // Leaf's are open to all, which it needs to share them.
+        // Leaf's nodes are open to all, so that it can share them.
         if self.auth.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
     }
 }
 
-/// Returns the error for a text of servers.
 fn wrong(problem: &str) -> Error {
     let form = "HOST:PORT,HOST:PORT, with tls:// before each for TLS, and with /PATH at the end to use a path";
     let (what, place) = ("the address of the registry", "as given".into());
     ServerError::Address { what, place, form, problem: problem.into() }.into()
 }
 
-/// Hosts and path.
 impl fmt::Display for ZooKeeperServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.hosts)

@@ -1,4 +1,4 @@
-//! An instance in the registry, across however many sessions that takes.
+//! An instance in the registry, across all its sessions.
 
 use std::time::Duration;
 
@@ -10,28 +10,26 @@ use super::error::ZooKeeperError;
 use super::registry::Outages;
 use super::tree::{Ensemble, Failure, Tree};
 
-/// What a start gets.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub worker_id: u64,
     pub mark: Mark,
-    /// How long an outage may last, if that is bounded.
+    /// How long an outage may last, if it is bounded.
     pub max_outage: Option<Duration>,
 }
 
-/// A lease's way to its session: a thread, or the session itself where the protocol is modelled.
+/// A lease's access to its session: a thread or, in models of the protocol, the session itself.
 pub trait SessionHandle: Send + 'static {
-    /// Claims a worker id in the registry.
     fn claim(&mut self, previous: Option<String>) -> Result<Claim, ZooKeeperError>;
 
-    /// Says what was done without the registry, before anything is stored.
+    /// Tells the session what was done without the registry. Call it before storing anything.
     fn recall(&mut self, before: Before) -> Result<(), ZooKeeperError>;
 
-    /// Stores the mark in the registry. If that takes longer than `patience`, it goes on after the
-    /// error; without patience, the next call returns its result.
+    /// Stores the mark in the registry. After `patience` it fails, but the work goes on. The next call fails at once if
+    /// that work failed for good or, called with zero patience, if it is not done.
     fn store(&mut self, mark: Mark, patience: Duration) -> Result<(), ZooKeeperError>;
 
-    /// Stores the last mark and ends the session.
+    /// Stores the last mark, then ends the session.
     fn release(&mut self, mark: Mark, patience: Duration) -> Result<(), ZooKeeperError>;
 }
 
@@ -40,11 +38,11 @@ pub struct Session<E: Ensemble> {
     applicant: Applicant,
     before: Before,
     tree: Option<E::Tree>,
-    /// In the session of `tree`.
+    /// Claimed in the session of `tree`.
     entry: Option<Entry>,
-    /// What the servers' first session has room for.
+    /// How long an outage the first session allows.
     max_outage: Option<Duration>,
-    /// Once refused, always refused.
+    /// Once set, it stays.
     lost: Option<ZooKeeperError>,
     expired: LogThrottle,
 }
@@ -63,13 +61,13 @@ impl<E: Ensemble> Session<E> {
         }
     }
 
-    /// Says what a start without the registry has done.
+    /// Sets what a start without the registry has done.
     pub fn recall(&mut self, before: Before) {
         self.before = before;
     }
 
-    /// Claims a worker id for a start. Each of its few steps has the deadline; it also waits for the
-    /// session of a process that has just died.
+    /// Claims a worker id for a start. Each of its few steps has the deadline. It also waits for the session of a
+    /// process that has just died.
     pub async fn start(&mut self, previous: Option<String>) -> Result<Claim, ZooKeeperError> {
         self.before = Before::Start { previous };
         let claimed = self.connect_and_claim().await;
@@ -80,7 +78,7 @@ impl<E: Ensemble> Session<E> {
         Ok(Claim { worker_id, mark, max_outage: self.max_outage })
     }
 
-    /// Stores the mark in the registry, in a new session if need be.
+    /// Stores the mark in the registry, in a new session if necessary.
     pub async fn store(&mut self, mark: Mark) -> Result<(), ZooKeeperError> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
@@ -90,8 +88,8 @@ impl<E: Ensemble> Session<E> {
         stored
     }
 
-    /// Stores the last mark, and frees the instance's name, if this session has it: otherwise the name
-    /// may be another's.
+    /// Stores the last mark and frees the instance's name. Fails without a session that has claimed the name, because
+    /// it may be another's.
     pub async fn release(&mut self, mark: Mark) -> Result<(), ZooKeeperError> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
@@ -102,7 +100,7 @@ impl<E: Ensemble> Session<E> {
         self.try_in_time(mark, true).await
     }
 
-    /// Ends the session, if there is one, and tells the servers if they can be reached.
+    /// Ends the session, if any, and tells the servers if they can be reached.
     pub async fn leave(&mut self) {
         self.entry = None;
         if let Some(tree) = self.tree.take() {
@@ -136,8 +134,8 @@ impl<E: Ensemble> Session<E> {
             };
             let nodes =
                 InstanceNodes { ensemble: &self.ensemble, applicant: &self.applicant, tree };
-            // A transaction that is cut short may have been executed, or may yet be: until the
-            // answer is there, the versions are not known.
+            // A transaction without an answer may have been executed, or may still be. Until the answer comes, the
+            // versions are unknown.
             match nodes.write(entry.clone(), mark, is_last).await {
                 Ok(entry) => {
                     if let Before::Claimed { known, .. } = &mut self.before {
@@ -156,7 +154,7 @@ impl<E: Ensemble> Session<E> {
         Err(self.applicant.registry.interference())
     }
 
-    /// Connects unless there is a session, and claims the worker id in it.
+    /// Connects if there is no session, and claims the worker id in it.
     async fn connect_and_claim(&mut self) -> Result<(u64, Mark), ZooKeeperError> {
         let tree = match &self.tree {
             Some(tree) => tree.clone(),
@@ -175,9 +173,9 @@ impl<E: Ensemble> Session<E> {
         Ok((worker_id, mark))
     }
 
-    /// Refuses a session whose end another process could see before this one has stopped: the servers
-    /// would give the name away too early. They end a session no earlier than its timeout after they
-    /// last heard from it, and this host's clock may be slower than theirs by a tenth.
+    /// Refuses a session that may end, and free the name, before this process has stopped. The servers end a session no
+    /// earlier than its timeout after they last heard from it, and this host's clock may run slower than theirs by a
+    /// tenth.
     fn check_session(&mut self, granted: Duration) -> Result<(), ZooKeeperError> {
         let registry = &self.applicant.registry;
         let Outages::Bounded(asked) = registry.outages else { return Ok(()) };

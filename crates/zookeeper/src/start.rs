@@ -1,4 +1,4 @@
-//! The start of an instance: what registry and file say, and what follows from it.
+//! The start of an instance, from what the registry and the file say.
 
 use std::path::PathBuf;
 
@@ -24,36 +24,33 @@ impl WorkerSource for LeafZooKeeper {
 }
 
 impl LeafZooKeeper {
-    /// Takes the instance's worker id. It belongs to the instance as long as the lease, or the
-    /// generator that it is given to, exists.
+    /// Takes the instance's worker id. The instance has it while the lease, or the generator with the lease, exists.
     ///
-    /// It blocks: for about 5 s while ZooKeeper is away
-    /// ([`ZooKeeperServers::connect_deadline`](super::ZooKeeperServers::connect_deadline)), and after
-    /// a process of the same name has died, for as long as the servers take to notice
-    /// ([`ZooKeeperServers::session_timeout`](super::ZooKeeperServers::session_timeout)). A thread of
-    /// its own does the work, so that it may be called within a runtime, whose thread it blocks.
+    /// Blocks: for about 5 s if ZooKeeper is away
+    /// ([`ZooKeeperServers::connect_deadline`](super::ZooKeeperServers::connect_deadline)) and, if a process of the
+    /// same name has died, until the servers notice
+    /// ([`ZooKeeperServers::session_timeout`](super::ZooKeeperServers::session_timeout)). It may be called within an
+    /// async runtime, and blocks that thread; another thread does the work.
     ///
     /// # Errors
     ///
-    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds what cannot be used.
+    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds unusable data.
     /// - [`ZooKeeperError::NotAllowed`] if this user lacks a right on a node.
-    /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for
-    ///   [`max_outage`](Self::max_outage).
+    /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for [`max_outage`](Self::max_outage).
     /// - [`ZooKeeperError::InstanceInUse`] if another process has the name.
     /// - [`ZooKeeperError::RegistryFull`] if the number is over the layout's greatest worker id.
     /// - [`ZooKeeperError::ClockBehindStored`], [`ZooKeeperError::PeerClocksDiffer`].
-    /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the
-    ///   present time.
+    /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the present time.
     /// - [`ZooKeeperError::CacheFile`], [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory),
     ///   [`TableError::RelativeDataDirectory`](uidring_store::TableError::RelativeDataDirectory),
     ///   [`TableError::NodeIdentity`](uidring_store::TableError::NodeIdentity).
     /// - [`Error::OptionOutOfRange`].
     pub fn lease(&self, layout: &Layout) -> Result<Lease, Error> {
         if let Outages::Bounded(Some(limit)) = self.registry.outages {
-            // A third of it is between two renewals.
+            // Renewals come after a third of it.
             check_millis("max_outage (ms)", limit, 1_000..=u64::MAX)?;
         }
-        // A layout that cannot express the present time must not cost a number.
+        // Check the layout first: a failed start must not use up a number.
         layout.tick_at(read(&self.clock))?;
         let path = self.cache_path()?;
         let file = path.map(|path| CacheFile::lock(&path, &self.registry)).transpose()?;
@@ -72,17 +69,17 @@ impl LeafZooKeeper {
     }
 }
 
-/// Starts an instance whose session is made by `connect`. What it goes by:
+/// Starts an instance, with a session from `connect`:
 ///
 /// | outages | the registry | the local file | the start |
 /// |---|---|---|---|
-/// | bounded | answers | any | goes by the registry; the file names the holder before it, which is dead, since the file is ours |
-/// | bounded | is away | any | is refused |
-/// | any | refuses | any | is refused |
-/// | at risk | answers | has the same number | goes above what both hold |
-/// | at risk | answers | another, or none | goes by the registry |
-/// | at risk | is away | is there | goes by the file, above the present tick; the session enters that later |
-/// | at risk | is away | none | is refused |
+/// | bounded | answers | any | uses the registry; the holder named by the file is dead, because we have its lock |
+/// | bounded | is away | any | fails |
+/// | any | refuses | any | fails |
+/// | at risk | answers | has the same number | begins above both |
+/// | at risk | answers | another, or none | uses the registry |
+/// | at risk | is away | is there | uses the file, above the present tick; the session stores that later |
+/// | at risk | is away | none | fails |
 pub fn begin<S: SessionHandle, F: LocalFile>(
     options: &LeafZooKeeper,
     layout: &Layout,
@@ -160,7 +157,7 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
         fallback,
         lost: None,
     };
-    // What was issued while the registry was away, in case that the next start is elsewhere.
+    // Store what was issued while the registry was away, in case the next start is elsewhere.
     if claim.is_some_and(|claim| claim.mark.until < mark.until)
         && let Err(error) = lease.store(true)
         && error.is_final()
@@ -170,7 +167,7 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
     Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), terms, lease)
 }
 
-/// What a start goes by that the registry did not answer.
+/// What a start uses if the registry did not answer.
 fn by_file(
     options: &LeafZooKeeper,
     layout: &Layout,
@@ -185,14 +182,13 @@ fn by_file(
         cached.worker_id
     );
     let now = read(&options.clock);
-    // Nothing below the present tick will be issued, so that whatever the registry turns out to know of
-    // earlier times does not matter.
+    // Nothing below the present tick is issued, so it does not matter what the registry knows of earlier times.
     let present = layout.time_of(layout.tick_at(now)?).as_millis();
     let until = cached.mark.until.max(Timestamp::from_millis(present.saturating_sub(1)));
     Ok(Cached { mark: Mark { until, timestamp: now }, ..cached })
 }
 
-/// Says that there was no file to go by.
+/// Adds to the error that there was no file.
 fn without_file(mut error: ZooKeeperError, file: Option<&impl LocalFile>) -> ZooKeeperError {
     if let ZooKeeperError::Registry { problem, .. } = &mut error {
         let file = file.map_or_else(String::new, |file| format!(" {}", file.name()));
@@ -204,14 +200,14 @@ fn without_file(mut error: ZooKeeperError, file: Option<&impl LocalFile>) -> Zoo
     error
 }
 
-/// Returns the greatest uid of a time.
+/// Returns the greatest uid up to a time.
 fn after(layout: &Layout, worker_id: u64, until: Timestamp) -> Option<Uid> {
     let tick = match layout.tick_at(until) {
         Ok(tick) => tick,
         Err(Error::LayoutExhausted { .. }) => layout.max_tick(),
         Err(_) => return None,
     };
-    // What does not fit the layout is refused by the lease.
+    // The lease refuses a time that does not fit the layout.
     layout.compose(Fields { tick, worker_id, sequence: layout.max_sequence() }).ok()
 }
 

@@ -1,4 +1,4 @@
-//! The thread of a session: it has to answer the servers now and then, whatever else the process does.
+//! The thread of a session. It must answer the servers regularly, whatever else the process does.
 
 use std::future;
 use std::io;
@@ -18,7 +18,7 @@ use super::error::ZooKeeperError;
 use super::registry::Registry;
 use super::session::{Claim, Session, SessionHandle};
 
-/// What the thread should do, and where to send the reply.
+/// What the thread should do, and where to reply.
 enum Request {
     Start(Option<String>, SyncSender<Result<Claim, ZooKeeperError>>),
     Recall(Before),
@@ -26,15 +26,15 @@ enum Request {
     Release(Mark, SyncSender<Result<(), ZooKeeperError>>),
 }
 
-/// A handle to the thread. When it is dropped, the thread ends its session, and then itself.
+/// A handle to the thread. Dropping it ends the session, then the thread.
 #[derive(Debug)]
 pub struct SessionThread {
     registry: Registry,
     requests: UnboundedSender<Request>,
-    /// The reply that was not waited for.
+    /// A reply that came too late.
     pending: Option<Receiver<Result<(), ZooKeeperError>>>,
-    /// Whether the name is being given back. Nothing is stored any more: in an outage that would be
-    /// done when it is over, and the name taken from whoever has followed.
+    /// Whether the name is being given back. Nothing is stored after that: a store delayed by an outage could take the
+    /// name from a successor.
     is_ending: watch::Sender<bool>,
 }
 
@@ -49,7 +49,7 @@ impl SessionThread {
             .name("uidring-zookeeper".into())
             .spawn(move || {
                 runtime.block_on(serve(session, receiver, ending));
-                // A look-up of a host's name may still hang. It is not waited for.
+                // Do not wait for a host name look-up, which may hang.
                 runtime.shutdown_background();
             })
             .map_err(|error| registry.client_not_started(error))?;
@@ -60,7 +60,7 @@ impl SessionThread {
         self.requests.send(request).map_err(|_| self.registry.client_ended())
     }
 
-    /// `None` if there is no reply by then. The work goes on all the same.
+    /// Returns `None` if there is no reply in time. The work goes on.
     fn wait(
         &self,
         reply: &Receiver<Result<(), ZooKeeperError>>,
@@ -78,7 +78,7 @@ impl SessionHandle for SessionThread {
     fn claim(&mut self, previous: Option<String>) -> Result<Claim, ZooKeeperError> {
         let (sender, reply) = sync_channel(1);
         self.send(Request::Start(previous, sender))?;
-        // The session has deadlines of its own.
+        // The session has its own deadlines.
         reply.recv().unwrap_or_else(|_| Err(self.registry.client_ended()))
     }
 
@@ -118,7 +118,7 @@ impl SessionHandle for SessionThread {
     }
 }
 
-/// Returns a runtime for one thread. The client brings a thread of its own for its connections.
+/// Returns a runtime for one thread. The client starts another for its connections.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_time().build()
 }
@@ -129,22 +129,22 @@ async fn serve(
     mut ending: watch::Receiver<bool>,
 ) {
     while let Some(mut request) = requests.recv().await {
-        // Who is not waited for any more has sent a newer request.
+        // A newer request means that nobody waits for this one.
         while matches!(request, Request::Store(..))
             && let Ok(newer) = requests.try_recv()
         {
             request = newer;
         }
-        // Nobody may be there to receive the reply.
+        // The receiver of a reply may be gone.
         match request {
             Request::Start(previous, reply) => {
                 let _ = reply.send(session.start(previous).await);
             }
             Request::Recall(before) => session.recall(before),
             Request::Store(mark, reply) => {
-                // An error says that the other end is gone.
+                // An error means that the handle is gone.
                 let over = async { _ = ending.wait_for(|is_ending| *is_ending).await };
-                // Without a reply: nobody waits for one any more.
+                // Otherwise nobody waits for a reply any more.
                 if let Some(stored) = unless(over, session.store(mark)).await {
                     let _ = reply.send(stored);
                 }
@@ -159,8 +159,7 @@ async fn serve(
     session.leave().await;
 }
 
-/// Returns the work's result; `None` if the other thing comes first, and the work is left where it
-/// stands.
+/// Returns the result of `work`, or `None` if `over` completes first; `work` then stops where it is.
 pub async fn unless<T>(over: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
     let (mut over, mut work) = (pin!(over), pin!(work));
     future::poll_fn(|context| match over.as_mut().poll(context) {

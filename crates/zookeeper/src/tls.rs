@@ -1,4 +1,4 @@
-//! TLS to the servers: whom it trusts, and what it shows.
+//! TLS settings for the servers.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -16,16 +16,16 @@ use zookeeper_client::TlsOptions;
 
 use super::hosts::Host;
 
-/// What TLS is made of, read from files.
+/// Authorities and certificates, as read from files.
 #[derive(Clone)]
 pub struct Tls {
     servers: Arc<[TlsServer]>,
-    /// In place of the authorities that the system trusts.
+    /// Replaces the system's authorities.
     authorities: Option<Arc<[CertificateDer<'static>]>>,
     identity: Option<Arc<ClientIdentity>>,
 }
 
-/// A server, whose certificate must have this name or address.
+/// A server. Its certificate must have this name or address.
 #[derive(Clone)]
 pub struct TlsServer {
     pub name: ServerName<'static>,
@@ -33,16 +33,15 @@ pub struct TlsServer {
     pub address: String,
 }
 
-/// What the connections of a session are made with.
 pub struct Prepared {
-    /// The client's.
+    /// For the client.
     pub options: TlsOptions,
-    /// The same for handshakes of our own.
+    /// The same, for handshakes of our own.
     pub config: Arc<ClientConfig>,
 }
 
 impl Tls {
-    /// For these servers. The client would panic at a host that no certificate can name.
+    /// Checks the host names, because the client would panic at one that no certificate can have.
     pub fn new(hosts: &[Host<'_>]) -> Result<Self, &'static str> {
         let server = |&Host { name, port, .. }: &Host<'_>| {
             let address = match name.contains(':') {
@@ -62,19 +61,17 @@ impl Tls {
         &self.servers
     }
 
-    /// Trusts the authorities of a file alone.
+    /// Trusts only the authorities in a file.
     pub fn trust(&mut self, path: &Path) -> Result<(), Error> {
         self.authorities = Some(Authorities::read(path)?.certificates.into());
         Ok(())
     }
 
-    /// Shows a certificate.
     pub fn show(&mut self, certificate: &Path, key: &Path) -> Result<(), Error> {
         self.identity = Some(Arc::new(ClientIdentity::read(certificate, key)?));
         Ok(())
     }
 
-    /// Returns what a session needs.
     pub fn prepare(&self) -> Result<Prepared, Box<dyn StdError + Send + Sync>> {
         const NO_CRYPTOGRAPHY: &str = "the process has chosen no cryptography";
         let system;
@@ -94,7 +91,7 @@ impl Tls {
                     .into(),
             );
         }
-        // The client takes what the process has, and would panic without.
+        // The client uses the process's provider, and panics without one.
         choose_cryptography();
         let provider = CryptoProvider::get_default().ok_or(NO_CRYPTOGRAPHY)?;
         let config = ClientConfig::builder_with_provider(Arc::clone(provider))
@@ -114,7 +111,6 @@ impl Tls {
     }
 }
 
-/// As the client takes them.
 fn pem(certificates: &[CertificateDer<'_>]) -> String {
     let one = |certificate: &CertificateDer<'_>| {
         let base64 = STANDARD.encode(certificate);

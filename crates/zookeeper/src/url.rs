@@ -50,7 +50,7 @@ static CACHE: Row = Row::new(
 )
 .default("uidring/leaf/NAME/INSTANCE@bounded.json in the data directory");
 
-/// How the cache file is written.
+/// The format of the cache option.
 const CACHE_FORM: &str = "an absolute path, or `none`";
 
 static MAX_CLOCK_DIFFERENCE: Row = Row::new(
@@ -81,8 +81,7 @@ static OPTIONS: Owner = Owner {
     ],
 };
 
-/// How registries are named and opened. The instance is the one that `UIDRING_INSTANCE` names; without it, the registry
-/// can be looked at.
+/// Opens registries from URLs. `UIDRING_INSTANCE` names the instance. Without it, the registry can only be inspected.
 pub static KIND: StoreKind = StoreKind {
     options: &OPTIONS,
     schemes: &["zookeeper"],
@@ -103,19 +102,19 @@ pub static KIND: StoreKind = StoreKind {
 };
 
 impl LeafZooKeeper {
-    /// The registry at this URL, for this instance:
+    /// Returns the registry at this URL, for this instance:
     ///
     /// ```text
     /// zookeeper://USER:PASSWORD@HOST:PORT,HOST:PORT/CHROOT?name=NAME
     /// ```
     ///
-    /// User and password are optional, and so are the ports (2181) and the path.
+    /// User, password, ports (2181) and path are optional.
     /// [Options](https://docs.rs/crate/uidring/latest/source/docs/options.md) may follow after the name.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the URL; those of [`new`](Self::new) and of the files that the
-    /// URL names.
+    /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the URL; the errors of
+    /// [`new`](Self::new), and of the files that the URL names.
     pub fn from_url(url: &str, instance: Instance) -> Result<Self, Error> {
         let (url, given) = KIND.read(url)?;
         Self::from_parts(&url, &given, instance)
@@ -150,7 +149,7 @@ impl LeafZooKeeper {
     }
 }
 
-/// Reads the value of [`CACHE`]; `None` for no file.
+/// Reads the value of [`CACHE`]; `None` means no file.
 fn cache(text: &str) -> Result<Option<PathBuf>, String> {
     match text {
         "none" => Ok(None),

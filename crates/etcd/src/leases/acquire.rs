@@ -1,5 +1,4 @@
-//! How a worker id is leased: each change is a transaction that compares the key's revision, so that what
-//! was read may be old.
+//! Leasing a worker id. Each change is a transaction that compares the key's revision, so stale reads do no harm.
 
 use std::time::Duration;
 
@@ -16,18 +15,17 @@ use crate::key_value::{KeyValue, get, modified_at, put};
 use crate::node::{numbered, write};
 use crate::problem::Problem;
 
-/// How often the leases are read before the acquire fails.
+/// How often the leases are read before acquiring fails.
 const READINGS: usize = 64;
 
-/// Rows that are tried before the leases are read anew: when many start at once, most of what was read is
-/// soon taken.
+/// How many rows are tried before reading again. If many start at once, most rows that were read are soon taken.
 const TRIES: usize = 4;
 
-/// A row that was taken, and the cluster, which the holder's first renewal compares, too; for a new row, also the
-/// range of the store.
+/// The row that was taken, and the cluster's id, which the holder's first renewal compares, too. For a new row, also
+/// the store's range.
 pub type Taken = Result<(Row, u64, Option<WorkerRange>), Denial>;
 
-/// Takes a lease that nobody has, or adds one.
+/// Takes a free lease, or adds one.
 pub fn take(
     client: &mut Client,
     view: &mut View,
@@ -40,8 +38,8 @@ pub fn take(
         let Some((_, rest)) = candidates.split_first_mut() else {
             return add(client, view, request);
         };
-        // The lowest first, so that few worker ids serve many starts. Starts that all went the same way
-        // would meet at each row.
+        // Try the lowest first, so that few worker ids serve many starts. The rest is shuffled, or simultaneous starts
+        // would collide at each row.
         fastrand::shuffle(rest);
         for worker_id in candidates.into_iter().take(TRIES) {
             let Some(seen) = view.get(worker_id) else { continue };
@@ -54,8 +52,7 @@ pub fn take(
     Err(Problem::Contended)
 }
 
-/// The worker ids to be tried. One that an earlier attempt of the same acquire took, whose answer was lost,
-/// comes first.
+/// The worker ids to try. First comes one that this acquire already took in an attempt whose answer was lost.
 fn candidates(view: &View, request: &AcquireRequest) -> Vec<u64> {
     let is_own = |row: &Row| row.owner == request.owner && row.state == State::Held;
     let own = view.all().filter(|row| is_own(row)).map(|row| row.worker_id);
@@ -64,7 +61,6 @@ fn candidates(view: &View, request: &AcquireRequest) -> Vec<u64> {
     own.chain(free.map(|row| row.worker_id)).collect()
 }
 
-/// Refuses leases of another layout.
 pub fn refuse_others<'a>(
     mut rows: impl Iterator<Item = &'a Row>,
     layout: &str,
@@ -73,13 +69,13 @@ pub fn refuse_others<'a>(
     other.map_or(Ok(()), |found| Err(Problem::Foreign { found, layout: layout.into() }))
 }
 
-/// Whether a start could go on with the row, if it is free.
+/// Whether a start could use the row if it is free.
 pub fn may_use(row: &Row, request: &AcquireRequest) -> bool {
     row.horizon.is_none_or(|horizon| horizon.tick <= request.last_tick)
         && request.layout.check_worker_id(row.worker_id).is_ok()
 }
 
-/// Takes a row that was seen like this; if it has changed since, returns what is there now.
+/// Takes a row that was seen like this. If it has changed, returns what is there now.
 pub fn take_row(
     client: &mut Client,
     request: &AcquireRequest,
@@ -102,7 +98,7 @@ pub fn take_row(
     Ok(Err(answer.reads.into_iter().flatten().next()))
 }
 
-/// Adds a worker id that nobody had before, if there is one.
+/// Adds a worker id that nobody has had, if there is one.
 fn add(client: &mut Client, view: &View, request: &AcquireRequest) -> Result<Taken, Problem> {
     let now = SystemClock.now();
     let row = |worker_id| Row {
@@ -155,7 +151,7 @@ fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
     shortage
 }
 
-/// What the shared part of a lease knows of the row.
+/// Converts the row for the common code of leases.
 pub fn leased(request: &AcquireRequest, row: &Row, cluster: u64) -> LeasedRow {
     request.taken(row.worker_id, row.token, row.horizon, Some(cluster))
 }

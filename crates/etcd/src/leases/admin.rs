@@ -1,4 +1,4 @@
-//! What people do with leases.
+//! Operators' changes to leases.
 
 use std::mem;
 use std::ops::RangeInclusive;
@@ -19,13 +19,13 @@ use crate::key_value::{get, modified_at, put};
 use crate::node::numbered;
 use crate::problem::Problem;
 
-/// How often somebody may change the key meanwhile.
+/// How often somebody may change the key in between.
 const READINGS: usize = 16;
 
-/// Rows that one transaction adds: etcd allows 128 requests.
+/// How many rows one transaction adds. etcd allows 128 requests.
 const PART: usize = 100;
 
-/// How often a lease that seems to be over is looked at.
+/// How often an apparently expired lease is checked.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub fn list(client: &mut Client) -> Result<Vec<LeaseRow>, Error> {
@@ -40,7 +40,7 @@ pub fn list(client: &mut Client) -> Result<Vec<LeaseRow>, Error> {
     })
 }
 
-/// Changes a lease as it is; `None` if there is none.
+/// Changes a lease, whatever its state; `None` if it does not exist.
 pub fn change(
     client: &mut Client,
     worker_id: u64,
@@ -59,18 +59,18 @@ pub fn change(
     })
 }
 
-/// Ends a lease whoever holds it.
+/// Ends a lease, whoever holds it.
 pub fn fenced(row: &Row) -> Row {
     let state = if row.state == State::Held { State::Fenced } else { row.state };
     Row { token: row.token + 1, state, renewed: SystemClock.now(), ..row.clone() }
 }
 
-/// Frees a lease that is over, and returns whether it was. One that nobody has fenced is over when its key
-/// has not changed for as long as it lasts.
+/// Frees an expired lease, and returns whether it was one. Unless fenced, it has expired once its key has not changed
+/// for its length and the margin.
 pub fn free(client: &mut Client, worker_id: u64) -> Result<Option<(bool, Row)>, Error> {
     let key = numbered(&client.store().lease_keys(), worker_id);
     let Some(found) = client.run(|client| row(client, &key))? else { return Ok(None) };
-    // By the clocks of two hosts, which may be wrong: a lease that seems to be over is watched.
+    // Two hosts' clocks decide here, and may be wrong. So an apparently expired lease is watched below.
     let seems_held = found.state == State::Held
         && SystemClock.now() <= found.renewed.saturating_add(found.patience());
     if seems_held {
@@ -159,7 +159,7 @@ fn row(client: &mut Client, key: &str) -> Result<Option<Row>, Problem> {
     found.map(|found| Row::read(&found)).transpose()
 }
 
-/// Writes the row if it is still as it was read.
+/// Writes the row if it has not changed since it was read.
 fn write(client: &mut Client, key: &str, row: &Row, next: Row) -> Result<Option<Row>, Problem> {
     let unchanged = [modified_at(key, row.revision)];
     let answer = client.transact(&unchanged, &[put(key, &next.write())], &[])?;

@@ -1,5 +1,5 @@
-//! How a start looks for a free lease without reading all of them: where hundreds start at once among hundreds
-//! of leases, what they read would keep etcd busy for longer than they wait.
+//! Finding a free lease without reading all of them. If hundreds start at once among hundreds of leases, reading all
+//! would keep etcd busy for longer than they wait.
 
 use uidring_store::leases::AcquireRequest;
 
@@ -10,16 +10,16 @@ use crate::key_value::{KeyValue, get_last, get_page};
 use crate::node::{numbered, worker_id};
 use crate::problem::Problem;
 
-/// How many leases are read at a time, and how many times at random places.
+/// How many leases are read at a time, and how many pages at random places.
 const PAGE: usize = 64;
 const PAGES: usize = 3;
 
-/// How many of a page are tried: soon most of what was read is taken.
+/// How many leases of a page are tried. Most are soon taken.
 const TRIES: usize = 4;
 
-/// Takes a lease that was given back, among some of all leases; `None` if none was found, or they are so few
-/// that they may as well be read at once. It does not look for what an attempt has taken whose answer was lost:
-/// so it is for a start that `is_new`, which ends with the first attempt to take one.
+/// Takes a free lease from a sample of all. Returns `None` if it finds none, or if reading all is as cheap. It does not
+/// look for a lease that an earlier attempt took if the answer was lost. So it only serves a start that `is_new`, which
+/// ends with the first attempt to take one.
 pub fn glance(
     client: &mut Client,
     request: &AcquireRequest,
@@ -31,8 +31,7 @@ pub fn glance(
     let (page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
     let Some(last) = last.first().filter(|_| page.len() == PAGE) else { return Ok(None) };
     let last = worker_id(last)?;
-    // The lowest, so that few worker ids serve many starts. Many that start at once meet there, and go on
-    // elsewhere.
+    // Try the lowest, so that few worker ids serve many starts. Simultaneous starts collide there, and go on elsewhere.
     let found = among(client, request, is_new, &page, |free| free.truncate(1))?;
     if found.is_some() {
         return Ok(found);
@@ -51,7 +50,6 @@ pub fn glance(
     Ok(None)
 }
 
-/// Takes one of these.
 fn among(
     client: &mut Client,
     request: &AcquireRequest,

@@ -1,4 +1,4 @@
-//! How the holder of a lease renews it and gives it back.
+//! Renewing and giving back a lease.
 
 use uidring::Error;
 use uidring::clock::{Clock, SystemClock};
@@ -10,10 +10,9 @@ use crate::key_value::{get, modified_at, put};
 use crate::node::numbered;
 use crate::problem::Problem;
 
-/// How often a renewal that finds an earlier one of its own goes on from there.
+/// How often a renewal may find an earlier one of its own and go on from there.
 const READINGS: usize = 8;
 
-/// A client that renews and gives back a lease.
 pub struct Holder {
     client: Client,
     /// The lease as this holder wrote it last, as far as it knows.
@@ -37,7 +36,7 @@ impl RowStore for Holder {
         client.run(|client| change(client, known, row, new, |_| false))
     }
 
-    /// Finds a row that an earlier attempt has freed, whose answer was lost, as it is to be.
+    /// Succeeds if an earlier attempt, whose answer was lost, has freed the row.
     fn release(&mut self, row: &LeasedRow, last: Option<Horizon>) -> Result<(), Error> {
         let new = |known: &Row| Row {
             token: row.token + 1,
@@ -55,9 +54,9 @@ impl RowStore for Holder {
     }
 }
 
-/// Writes the key if nobody else has changed it. `known` is what this holder wrote last, and never another's:
-/// its revision is what lets a write through. If this holder has changed it, by an attempt whose answer was lost,
-/// it goes on from what that wrote, or is done.
+/// Writes the key unless somebody else has changed it. `known` must be what this holder wrote last, because its
+/// revision lets the write pass. If an earlier attempt changed the key and its answer was lost, this goes on from
+/// there, or is done.
 fn change(
     client: &mut Client,
     known: &mut Row,

@@ -9,29 +9,29 @@ use crate::key_value::KeyValue;
 use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
 
-/// Whether somebody has the worker id.
+/// Who has the worker id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Given back, or never held.
     Free,
     /// Held, unless the holder has died.
     Held,
-    /// An operator has ended the lease.
+    /// An operator ended the lease.
     Fenced,
 }
 
-/// A lease as it was read, and at which revision it was written.
+/// A lease as it was read, and the revision that wrote it.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub worker_id: u64,
     pub owner: String,
     pub token: i64,
     pub state: State,
-    /// How long the lease lasts from each change of the key.
+    /// How long the lease lasts after each change of the key.
     pub lasts: Duration,
     pub horizon: Option<Horizon>,
     pub layout: String,
-    /// By the clock of the host that did it, for people.
+    /// For people, by the clock of the host that did it.
     pub created: Timestamp,
     pub renewed: Timestamp,
     pub revision: i64,
@@ -41,7 +41,7 @@ const STATES: [(State, &str); 3] =
     [(State::Free, "free"), (State::Held, "held"), (State::Fenced, "fenced")];
 
 impl Row {
-    /// Reads a value, which may be damaged alone, or of another version as all others may be.
+    /// Reads a value. A flaw concerns this value alone; a wrong version may concern all.
     pub fn read(found: &KeyValue) -> Result<Self, Problem> {
         let value = read(found)?;
         let damaged =
@@ -100,13 +100,13 @@ impl Row {
         .to_string()
     }
 
-    /// How long a key must have stayed unchanged before others may have the worker id: a tenth longer than
-    /// the lease, for clocks that run at different rates.
+    /// How long a key must stay unchanged before others may have the worker id. It is a tenth longer than the lease,
+    /// because clocks run at different rates.
     pub fn patience(&self) -> Duration {
         self.lasts + self.lasts / 10
     }
 
-    /// The row as people see it. When a lease ends is by the clocks of this host and the holder's.
+    /// The row for people. Its end depends on the clocks of this host and the holder's.
     pub fn shown(self, now: Timestamp) -> LeaseRow {
         self.columns(now).into()
     }

@@ -1,8 +1,8 @@
-//! What an acquire has seen of the leases, and for how long they have not changed.
+//! What an acquire has seen of the leases, and how long they have not changed.
 //!
-//! etcd has no clock that a transaction can ask, and hosts' clocks are not compared. A lease has run out
-//! when this process, by its own monotonic clock, has seen the key unchanged for the lease's whole length
-//! and a margin: a holder that lives would have renewed it three times.
+//! An etcd transaction cannot read a clock, and hosts' clocks are not compared. So a lease has expired once this
+//! process, by its own monotonic clock, has seen the key unchanged for the lease's length and a margin, in which a live
+//! holder renews three times.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,12 @@ use crate::key_value::{KeyValue, get_changed};
 use crate::node::worker_id;
 use crate::problem::Problem;
 
-/// All leases.
 #[derive(Default)]
 pub struct View {
     rows: BTreeMap<u64, Seen>,
-    /// What is wrong with those that cannot be used, and that nobody gets.
+    /// What is wrong with unusable leases. Nobody gets these.
     flaws: BTreeMap<u64, String>,
-    /// The revision of the last read, if the cluster is known.
+    /// The last read, if the cluster is known.
     read: Option<Read>,
 }
 
@@ -29,18 +28,18 @@ pub struct View {
 struct Read {
     cluster: u64,
     revision: i64,
-    /// When it was sent.
+    /// When the read was sent.
     sent: Moment,
 }
 
-/// A lease, and when it was first seen as it is: the answer had come by then.
+/// A lease, and when the answer that first showed this revision had arrived.
 pub struct Seen {
     pub row: Row,
     since: Moment,
 }
 
 impl View {
-    /// Reads what has changed since the last time.
+    /// Reads what changed since the last read.
     pub fn refresh(&mut self, client: &mut Client) -> Result<(), Problem> {
         let after = self.read.map_or(0, |read| read.revision);
         let sent = SystemMonotonic.moment();
@@ -49,7 +48,7 @@ impl View {
         let is_other =
             |read: Read| read.cluster != answer.cluster || read.revision > answer.revision;
         if self.read.is_some_and(is_other) {
-            // An older state was restored, or the endpoints lead to several clusters.
+            // An older state was restored, or the endpoints belong to several clusters.
             *self = Self::default();
             return Err(Problem::Contended);
         }
@@ -60,7 +59,7 @@ impl View {
         Ok(())
     }
 
-    /// Replaces a row by what a transaction has found; `None` where the key is gone.
+    /// Replaces a row by what a transaction found; `None` if the key is gone.
     pub fn replace(&mut self, worker_id: u64, found: Option<&KeyValue>) -> Result<(), Problem> {
         match found {
             Some(found) => self.take_in(found),
@@ -103,14 +102,14 @@ impl View {
         self.rows.get(&worker_id).map(|seen| &seen.row)
     }
 
-    /// How long a row has to stay as it is until others may have the worker id; zero if they may now.
+    /// How long a row must stay unchanged before others may have the worker id; zero if they may now.
     pub fn ends_in(&self, worker_id: u64) -> Duration {
         let (Some(Seen { row, since }), Some(read)) = (self.rows.get(&worker_id), self.read) else {
             return Duration::MAX;
         };
         match row.state {
             State::Free | State::Fenced => Duration::ZERO,
-            // The row was unchanged when the last read was executed, which was after that was sent.
+            // The last read was executed after it was sent, and found the row unchanged.
             State::Held => row.patience().saturating_sub(read.sent.since(*since)),
         }
     }

@@ -2,27 +2,26 @@
 
 use std::fmt;
 
-/// What a request of ids begins with.
+/// The first byte of a request for ids.
 const VERSION: u8 = 1;
 
-/// What a password begins with.
+/// The first byte of a password.
 const PASSWORD: u8 = 0x80 | VERSION;
 
-/// Bytes before the name.
+/// The length of what precedes the name.
 const HEAD: usize = 8;
 
-/// What the front of the bytes is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// So many ids of a name, or of the default one if that is empty.
+    /// A request for `count` ids of a name; an empty name means the default.
     Ids { name: &'a [u8], count: u32, length: usize },
     /// A password.
     Password { password: &'a [u8], length: usize },
-    /// A part of a request.
+    /// Part of a request.
     Part,
 }
 
-/// What is no request, for good.
+/// Why the bytes are not a request and cannot become one.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Malformed {
     Version(u8),
@@ -48,7 +47,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Finds the request at the front. It judges no byte before the ones in front of it have come.
+/// Finds the request at the front. Does not judge a byte before all bytes in front of it have come.
 pub fn request(bytes: &[u8]) -> Result<Parsed<'_>, Malformed> {
     let Some(version) = bytes.first() else { return Ok(Parsed::Part) };
     if !matches!(*version, VERSION | PASSWORD) {

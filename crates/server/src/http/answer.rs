@@ -1,4 +1,4 @@
-//! Answers: a status, what the body is, and the body.
+//! HTTP answers: status, headers and body.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::request::Asked;
 use crate::error::IssueError;
 use crate::shared::Shared;
 
-/// Makes an answer on a thread beside those that serve, since it takes longer the more names there are.
+/// Makes an answer on a thread that serves nobody, because it takes longer the more names there are.
 pub async fn beside(make: impl FnOnce() -> Response<Body> + Send + 'static) -> Response<Body> {
     tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| {
         let mut response = Response::new(Body::Empty);
@@ -23,8 +23,8 @@ pub async fn beside(make: impl FnOnce() -> Response<Body> + Send + 'static) -> R
     })
 }
 
-/// As [`beside`], for an answer that is long as well: it has room until its last piece is written, and waits for none.
-/// Long answers are made one at a time, so that a thread is left for short ones: `/readyz` does not wait behind pages.
+/// Like [`beside`], for an answer that may also be long. It holds a permit until its last piece is written, and fails
+/// if there is none. Long answers are made one at a time, so `/readyz` and other short ones have a free thread.
 pub async fn long(
     shared: &Arc<Shared>,
     asked: Asked,
@@ -44,12 +44,12 @@ pub async fn long(
     .await
 }
 
-/// An answer. None is to be kept by a cache: each id comes once, and all else changes.
+/// Makes an answer. Caches must not keep it: no id may be used twice, and everything else changes.
 pub fn with(asked: Asked, status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let is_head = asked.is_head();
     let mut response = Response::new(if is_head { Body::Empty } else { body });
     *response.status_mut() = status;
-    // hyper uses the memory of these headers for the next request's: nothing is allocated.
+    // Hyper reuses the memory of these headers for the next request, so nothing is allocated.
     let mut headers = asked.into_headers();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -62,7 +62,7 @@ pub fn text(asked: Asked, text: &'static str) -> Response<Body> {
     with(asked, StatusCode::OK, kind::TEXT, Body::whole(text))
 }
 
-/// A value, and the end of its line.
+/// Answers with a value and a newline.
 pub fn json(asked: Asked, status: StatusCode, value: &serde_json::Value) -> Response<Body> {
     with(asked, status, kind::JSON, Body::whole(format!("{value}\n")))
 }
@@ -75,7 +75,7 @@ pub fn bad_request(asked: Asked, text: impl Display) -> Response<Body> {
     error(asked, StatusCode::BAD_REQUEST, text)
 }
 
-/// Says why no id was issued, and whether to ask again soon.
+/// Says why no id was issued, and whether to retry soon.
 pub fn not_issued(asked: Asked, why: &IssueError) -> Response<Body> {
     let mut response = error(asked, StatusCode::SERVICE_UNAVAILABLE, Chain(why));
     if why.may_pass() {
@@ -84,7 +84,7 @@ pub fn not_issued(asked: Asked, why: &IssueError) -> Response<Body> {
     response
 }
 
-/// A page that loads nothing, and is shown in no other page.
+/// A page that loads nothing and cannot be framed.
 pub fn page(asked: Asked, policy: &'static str, body: Body) -> Response<Body> {
     let mut response = with(asked, StatusCode::OK, kind::HTML, body);
     let headers = response.headers_mut();
@@ -100,7 +100,7 @@ pub fn unauthorized(asked: Asked) -> Response<Body> {
     response
 }
 
-/// A whole answer that closes the connection, where hyper does not serve it.
+/// A complete answer that closes the connection, for use without hyper.
 pub fn without_hyper(status: StatusCode, text: &str) -> String {
     let body = json!({ "error": text });
     format!(

@@ -9,22 +9,21 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::events::Events;
 
-/// Bytes that are written at once.
+/// How many bytes are written at a time.
 const PIECE: usize = 32 * 1024;
 
-/// The body of an answer.
 pub enum Body {
     Empty,
-    /// Bytes that go piece by piece, and the right to their memory if they may be many.
+    /// Bytes, sent in pieces, and the permit for their memory if they may be many.
     Bytes {
         bytes: Bytes,
         _room: Option<Room>,
     },
-    /// What a watcher sees, until the connection ends.
+    /// A watcher's events, until the connection ends.
     Events(Box<Events>),
 }
 
-/// A right to memory, until the last piece of a body is taken from it.
+/// A permit for memory, until the last piece of a body is taken.
 pub type Room = OwnedSemaphorePermit;
 
 impl Body {

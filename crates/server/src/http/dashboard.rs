@@ -1,4 +1,4 @@
-//! `/`: one page without outside assets, which asks for the token, if any, and shows `/v1/events`.
+//! `/`: one self-contained page, which asks for the token if necessary, and shows `/v1/events`.
 
 use hyper::Response;
 
@@ -8,7 +8,7 @@ use super::request::Asked;
 
 const PAGE: &str = include_str!("dashboard.html");
 
-/// The page's own style and script, by their hashes, and no others; the page asks this server alone.
+/// Allows only the page's own style and script, by their hashes, and requests to this server.
 const POLICY: &str = "default-src 'none'; \
     style-src 'sha256-+ACT4TjAtOT5cOXFhZ505mR+UVdk8YQwwp0/7JILJ3Y='; \
     script-src 'sha256-4Tzc0rieFEP8R2+1vaQ97EC50pp069ZpUOINOg2g7/k='; \

@@ -1,4 +1,4 @@
-//! What a watcher sees: a look at the server once a second.
+//! A watcher's events: a snapshot of the server once a second.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use super::snapshot;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 
-/// How often a watcher looks whether the server ends.
+/// How often a watcher checks whether the server stops.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Looks from one event to the next.
+/// Checks per event.
 const LOOKS: u8 = 4;
 
-/// A watcher's events, until it or the server goes.
+/// A watcher's events, until it leaves or the server stops.
 pub struct Events {
     shared: Arc<Shared>,
     place: Arc<Place>,
     timer: Pin<Box<Sleep>>,
-    /// Until the next event.
+    /// Checks left until the next event.
     looks: u8,
     _permit: OwnedSemaphorePermit,
 }
@@ -40,7 +40,7 @@ impl Events {
         }
     }
 
-    /// The next event; none once the server ends.
+    /// Returns the next event; `None` once the server stops.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             ready!(self.timer.as_mut().poll(context));

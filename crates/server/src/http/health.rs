@@ -1,4 +1,4 @@
-//! `/readyz`: which names issue nothing, and why; and `/healthz`: whether the server is to be started again.
+//! `/readyz`: which names issue nothing, and why. `/healthz`: whether the server needs a restart.
 
 use hyper::{Response, StatusCode};
 use serde_json::json;
@@ -9,8 +9,8 @@ use super::request::Asked;
 use crate::names::SHOWN;
 use crate::shared::Shared;
 
-/// Whatever else is wrong with a name, another start does not cure it, and takes the ids from those who get some. No name
-/// is told: everybody may ask.
+/// Fails only for a lost lease. A restart cures nothing else, and would stop the names that still issue ids. Names are
+/// not shown, because anybody may ask.
 pub fn liveness(shared: &Shared, asked: Asked) -> Response<Body> {
     if !shared.names.any_lost_lease() {
         return answer::text(asked, "ok\n");

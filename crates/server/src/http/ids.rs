@@ -1,4 +1,4 @@
-//! `/v1/ids`: ids of a name, in the form that the client reads best.
+//! `/v1/ids`: ids of a name, in several formats.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub async fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
     }
 }
 
-/// Finds the name that is asked for, or the default one, or answers that there is none.
+/// Finds the requested name or the default one, or answers that there is none.
 pub async fn find(
     shared: &Shared,
     asked: Asked,
@@ -73,7 +73,6 @@ pub async fn find(
     }
 }
 
-/// How many ids, and in which form.
 fn wanted(shared: &Shared, asked: &Asked) -> Result<(usize, Format), String> {
     if let Some(text) = asked.problem_of_query(&["name", "count", "format"]) {
         return Err(text);

@@ -4,10 +4,9 @@ use uidring::Uid;
 
 use super::kind;
 
-/// 19 digits, two quotes and a comma.
+/// The length of the longest id: 19 digits, two quotes and a comma.
 const LONGEST: usize = 22;
 
-/// How ids are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Text,
@@ -30,7 +29,7 @@ impl Format {
     }
 }
 
-/// Ids as they are written, all of them: what there is room for is bounded by the server's budget of ids.
+/// Writes all ids. The server's budget of ids bounds the memory.
 pub fn text(name: &str, format: Format, ids: &[u64]) -> Vec<u8> {
     let (before, between, after) = match format {
         Format::Json => (&b"\""[..], &b"\",\""[..], &b"\"]}\n"[..]),
@@ -48,7 +47,7 @@ pub fn text(name: &str, format: Format, ids: &[u64]) -> Vec<u8> {
     let mut digits = itoa::Buffer::new();
     for (index, id) in ids.iter().enumerate() {
         text.extend_from_slice(if index == 0 { before } else { between });
-        // Those of segments have 63 bits as well: a table's `max_id`, which is above them, is an `i64`.
+        // Segments' ids have 63 bits, too: they are below the table's `max_id`, an `i64`.
         let uid = || Uid::new(*id).expect("an id has 63 bits");
         match format {
             Format::Binary => text.extend_from_slice(&id.to_le_bytes()),

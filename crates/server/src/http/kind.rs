@@ -1,4 +1,4 @@
-//! What a body is.
+//! Content types.
 
 pub const TEXT: &str = "text/plain; charset=utf-8";
 pub const JSON: &str = "application/json";

@@ -1,4 +1,4 @@
-//! The paths that clients of Leaf's server ask.
+//! The paths of Leaf's server.
 
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::listener::Protocol;
 use crate::names::Name;
 use crate::shared::Shared;
 
-/// Leaf's code where a mode, or a generator, issues nothing at all.
+/// Leaf's code for a mode or generator that issues nothing.
 const NOT_INITIALISED: i64 = -1;
 const NO_SUCH_KEY: i64 = -2;
 const SEGMENTS_EMPTY: i64 = -3;
@@ -23,7 +23,7 @@ const CLOCK_WENT_BACK: i64 = -1;
 const INTERRUPTED: i64 = -2;
 const CLOCK_BEHIND: i64 = -3;
 
-/// `/api/snowflake/get/{key}`: an id of the default name, whatever the key.
+/// `/api/snowflake/get/{key}`: an id of the default name, for any key.
 pub async fn snowflake(shared: &Shared, asked: Asked) -> Response<Body> {
     match shared.names.default_name() {
         Some(name) if name.issuer().layout().is_some() => one(name, asked).await,
@@ -34,7 +34,7 @@ pub async fn snowflake(shared: &Shared, asked: Asked) -> Response<Body> {
     }
 }
 
-/// `/api/segment/get/{key}`: an id of the tag that is the key.
+/// `/api/segment/get/{key}`: an id of the tag.
 pub async fn segment(shared: &Shared, asked: Asked) -> Response<Body> {
     let key = match asked.last_segment("the key") {
         Ok(key) => key.into_owned(),
@@ -56,7 +56,7 @@ pub async fn segment(shared: &Shared, asked: Asked) -> Response<Body> {
     }
 }
 
-/// One id, and no more than its digits.
+/// Answers with one id as plain digits.
 async fn one(name: &Name, asked: Asked) -> Response<Body> {
     if asked.is_head() {
         return answer::with(asked, StatusCode::OK, kind::TEXT, Body::Empty);
@@ -73,7 +73,7 @@ async fn one(name: &Name, asked: Asked) -> Response<Body> {
     }
 }
 
-/// What Leaf would say, or what is nearest.
+/// Returns the code that Leaf would give, or the nearest.
 fn code(error: &IssueError) -> i64 {
     match error {
         IssueError::Uid(TakeError::ClockBackwards { .. } | TakeError::ClockBeforeEpoch) => {
@@ -90,7 +90,7 @@ fn code(error: &IssueError) -> i64 {
     }
 }
 
-/// Leaf's answer to an exception, which its framework writes.
+/// Leaf's answer to an exception, in the form of its framework.
 fn failed(asked: Asked, code: i64, text: &str) -> Response<Body> {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let value = json!({
@@ -105,7 +105,7 @@ fn failed(asked: Asked, code: i64, text: &str) -> Response<Body> {
 /// `/decodeSnowflakeId?snowflakeId=`: an object of strings.
 pub fn decode(shared: &Shared, asked: Asked) -> Response<Body> {
     let layout = shared.names.default_name().and_then(|name| name.issuer().layout());
-    // Leaf's own is this one.
+    // Leaf's layout.
     let layout = layout.unwrap_or(&Layout::SNOWFLAKE);
     let value = match asked.parameter("snowflakeId") {
         Ok(text) => decoded(layout, text.as_deref().unwrap_or_default()),
@@ -129,7 +129,7 @@ fn decoded(layout: &Layout, text: &str) -> Value {
     }
 }
 
-/// `yyyy-MM-dd HH:mm:ss.SSS`, and the zone, which Leaf leaves open.
+/// Formats as `yyyy-MM-dd HH:mm:ss.SSS`, with the zone, which Leaf omits.
 fn clock_face(time: Timestamp) -> String {
     let text = time.to_string();
     let (date, clock) = text.split_once('T').unwrap_or((&text, ""));

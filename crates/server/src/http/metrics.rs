@@ -1,4 +1,4 @@
-//! `/metrics`, for Prometheus: the generators' own, and what the server has done.
+//! `/metrics` for Prometheus: metrics of the generators and of the server.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::shared::Shared;
 
 pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     let names = Shown::of(&shared.names);
-    // Of this scrape alone, so that tags that are gone leave nothing.
+    // A new recorder per scrape, so that removed tags leave nothing.
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || {
         publish_generators(&names);
@@ -36,24 +36,24 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     )
 }
 
-/// So many names have series of their own, the first that the server knew. The others share one, so that a scrape ends.
-/// Generators of uids are few, and always keep their series of the core's metrics.
+/// How many names have their own series, in the order in which the server learned of them. The others share one, so
+/// that scrapes stay bounded. Uid generators are few, and always keep their own series of the core's metrics.
 const OWN_SERIES: usize = 1_000;
 
-/// What these are called.
+/// The name of the shared series.
 const OTHERS: &str = "(others)";
 
-/// Names, and in which series they are: for as long as the server runs in the same.
+/// Names, by series. A name keeps its series as long as the server runs.
 struct Shown {
     own: Vec<Arc<Name>>,
     others: Vec<Arc<Name>>,
-    /// Others that were deleted: a counter goes on with what they had counted.
+    /// Deleted names of the shared series, which keep counting in it.
     deleted: Vec<Arc<Name>>,
 }
 
 impl Shown {
     fn of(names: &Names) -> Self {
-        // A tag may be called as the others are: it is one of them.
+        // A tag with the name of the shared series belongs to it.
         let has_own = |name: &Arc<Name>| name.rank < OWN_SERIES && name.text() != OTHERS;
         let (names, mut deleted) = names.list_with_deleted();
         let (own, others) = names.into_iter().partition(has_own);
@@ -61,18 +61,16 @@ impl Shown {
         Self { own, others, deleted }
     }
 
-    /// Whether there is a series of the others.
     fn have_others(&self) -> bool {
         !self.others.is_empty() || !self.deleted.is_empty()
     }
 
-    /// All others since the start.
+    /// Returns all names of the shared series since the start.
     fn others(&self) -> impl Iterator<Item = &Arc<Name>> + Clone {
         self.others.iter().chain(&self.deleted)
     }
 }
 
-/// Publishes the core's metrics.
 fn publish_generators(names: &Shown) {
     describe();
     for name in names.own.iter().chain(&names.others) {
@@ -86,7 +84,7 @@ fn publish_generators(names: &Shown) {
         }
     }
     let present = names.others.iter().filter_map(of_segments);
-    // What a tag had is discarded with it, and no load of it will come.
+    // A deleted tag's ids are discarded, and it loads no more.
     let deleted = names.deleted.iter().filter_map(of_segments);
     let deleted = deleted.map(|mut stats| {
         (stats.left, stats.step) = (0, 0);
@@ -104,8 +102,8 @@ fn of_segments(name: &Arc<Name>) -> Option<SegmentStats> {
     }
 }
 
-/// A label's value for the exporter, which takes a backslash before a quote or another one for an escape that is there
-/// already: without these, two names would be one.
+/// Escapes a label's value. The exporter takes a backslash before a quote or a backslash for an existing escape.
+/// Without this, two names could become one.
 fn escaped(name: &str) -> String {
     name.replace('\\', r"\\")
 }
@@ -123,7 +121,7 @@ fn sum(mut sum: SegmentStats, stats: SegmentStats) -> SegmentStats {
     sum
 }
 
-/// The server's own metrics, and what they are. A counter's name ends in `_total`.
+/// The server's own metrics with their descriptions. Counters end in `_total`.
 const METRICS: [(&str, &str); 9] = [
     ("uidring_server_uptime_seconds", "time since the server started"),
     ("uidring_server_connections", "connections that are open"),
@@ -169,7 +167,6 @@ fn publish_server(shared: &Shared, names: &Shown) {
     }
 }
 
-/// Publishes what was issued of these names together.
 fn publish_name<'a>(
     text: &str,
     names: impl Iterator<Item = &'a Arc<Name>> + Clone,
@@ -185,11 +182,11 @@ fn publish_name<'a>(
     gauge!("uidring_server_ready", "name" => text.to_owned()).set(f64::from(u8::from(is_ready)));
 }
 
-/// Writes how long answers took. The exporter's histograms take single values, and the server keeps counts.
+/// Writes how long answers took. The exporter's histograms take single values, but the server keeps counts.
 fn histograms(shared: &Shared, out: &mut String) {
     let metric = "uidring_server_request_duration_seconds";
     let text = "time from a request's bytes to its answer's";
-    // Writing into a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(out, "# HELP {metric} {text}\n# TYPE {metric} histogram\n");
     for protocol in Protocol::ALL {
         let stats = shared.counters(protocol).stats();

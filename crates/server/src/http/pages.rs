@@ -1,4 +1,4 @@
-//! Leaf's monitor: `/cache`, the tags in memory, and `/db`, the rows of the table.
+//! Leaf's monitor: `/cache` shows the tags in memory, `/db` the rows of the table.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub fn cache(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     for name in shared.names.list() {
         let Issuer::Segment(handle) = name.issuer() else { continue };
         let Ok(stats) = handle.stats() else { continue };
-        // Of Leaf's two buffers, the one in use: they take turns.
+        // Which of Leaf's two alternating buffers would be in use.
         let used_up = stats.loads.saturating_sub(stats.segments as u64);
         let value = stats.position.map_or_else(|| "none".into(), |id| id.to_string());
         table.row(&[
@@ -68,7 +68,7 @@ pub async fn table(shared: &Shared, asked: Asked) -> Response<Body> {
     };
     let (sender, receiver) = oneshot::channel();
     let read = move || {
-        // Without a receiver, the client is gone, and nobody else waits.
+        // If the receiver is gone, so is the client.
         let _ = sender.send((rows(), permit));
     };
     let thread = thread::Builder::new().name("uidring-serve-table".into()).spawn(read);
@@ -101,7 +101,6 @@ fn number(column: TagNumber) -> String {
     column.map_or_else(|why| format!("({why})"), |number| number.to_string())
 }
 
-/// A page with one table.
 struct Table(String);
 
 impl Table {
@@ -114,7 +113,7 @@ impl Table {
              <table border=\"1\" cellpadding=\"4\">\n<thead><tr>"
         );
         for head in heads {
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(page, "<th scope=\"col\">{head}</th>");
         }
         page.push_str("</tr></thead>\n<tbody>\n");
@@ -137,7 +136,7 @@ impl Table {
     }
 }
 
-/// Appends a text that may be anything to a page.
+/// Appends arbitrary text to a page, escaped.
 fn escape(text: &str, page: &mut String) {
     for char in visible(text).chars() {
         match char {

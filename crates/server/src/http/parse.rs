@@ -1,4 +1,4 @@
-//! `/v1/parse/{id}`: a uid taken apart.
+//! `/v1/parse/{id}`: the fields of a uid.
 
 use hyper::{Response, StatusCode};
 use uidring::{ParseUidError, Uid};
@@ -11,7 +11,7 @@ use super::request::Asked;
 use crate::names::Name;
 use crate::shared::Shared;
 
-/// Reads an id in a form of texts.
+/// Parses an id in one text form.
 type Read = fn(&str) -> Result<Uid, ParseUidError>;
 
 pub async fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
@@ -25,7 +25,6 @@ pub async fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
     }
 }
 
-/// The form that the id is said to have.
 fn form(asked: &Asked) -> Result<(&'static str, Read), String> {
     if let Some(text) = asked.problem_of_query(&["name", "format"]) {
         return Err(text);
@@ -58,7 +57,7 @@ fn parse(asked: Asked, name: &Name, form: &str, read: Read) -> Response<Body> {
     };
     match layout.decode(uid) {
         Ok(fields) => {
-            // By hand, for the order of the fields.
+            // Formatted by hand to keep the order of the fields.
             let text = format!(
                 "{{\"name\":{},\"uid\":\"{}\",\"timestamp\":\"{}\",\"tick\":{},\
                  \"worker_id\":{},\"sequence\":{},\"layout\":\"{layout}\"}}\n",

@@ -1,4 +1,4 @@
-//! What a client asks: a path and parameters, with their percent signs decoded.
+//! HTTP requests: path and parameters, percent-decoded.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,6 @@ use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Uri, Version};
 
-/// A request without its body.
 pub struct Asked {
     method: Method,
     uri: Uri,
@@ -15,7 +14,7 @@ pub struct Asked {
     headers: HeaderMap,
 }
 
-/// A part of a path, or a parameter, that cannot be read.
+/// A part of a path or a parameter that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed<'a> {
     what: &'a str,
@@ -38,12 +37,11 @@ impl Asked {
         &self.method
     }
 
-    /// Whether the client wants no body, and so no ids.
+    /// Whether the client wants no body, and thus no ids.
     pub fn is_head(&self) -> bool {
         self.method == Method::HEAD
     }
 
-    /// The path as it was sent.
     pub fn path(&self) -> &str {
         self.uri.path()
     }
@@ -52,17 +50,16 @@ impl Asked {
         self.version
     }
 
-    /// The scheme of a target that names one.
+    /// The scheme of an absolute target.
     pub fn scheme(&self) -> Option<&str> {
         self.uri.scheme_str()
     }
 
-    /// The host of a target that names one.
+    /// The host of an absolute target.
     pub fn authority(&self) -> Option<&str> {
         self.uri.authority().map(|authority| authority.as_str())
     }
 
-    /// All headers of a name.
     pub fn headers(&self, name: HeaderName) -> impl Iterator<Item = &[u8]> {
         self.headers.get_all(name).into_iter().map(|value| value.as_bytes())
     }
@@ -71,13 +68,13 @@ impl Asked {
         self.headers.get(name).map(|value| value.as_bytes())
     }
 
-    /// The last part of the path, decoded.
+    /// Returns the last part of the path, decoded.
     pub fn last_segment(&self, what: &'static str) -> Result<Cow<'_, str>, Malformed<'static>> {
         let text = self.path().rsplit('/').next().unwrap_or_default();
         decode(text, false, what)
     }
 
-    /// What is wrong with the query, if each parameter is to be one of these, and to come once.
+    /// Describes what is wrong with the query, if it has other parameters than these, or repeats one.
     pub fn problem_of_query(&self, known: &[&str]) -> Option<String> {
         let mut seen = Vec::with_capacity(known.len());
         for pair in self.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty())
@@ -104,7 +101,7 @@ impl Asked {
         None
     }
 
-    /// A parameter of the query, decoded; the first one of that name.
+    /// Returns the first parameter with this name, decoded.
     pub fn parameter<'a>(&self, name: &'a str) -> Result<Option<Cow<'_, str>>, Malformed<'a>> {
         for pair in self.uri.query().unwrap_or_default().split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -115,7 +112,7 @@ impl Asked {
         Ok(None)
     }
 
-    /// The headers' memory, for the answer's.
+    /// Returns the headers' memory, to reuse it for the answer.
     pub fn into_headers(self) -> HeaderMap {
         let mut headers = self.headers;
         headers.clear();
@@ -123,7 +120,7 @@ impl Asked {
     }
 }
 
-/// Replaces `%XX` by bytes, which have to be UTF-8 in the end, and in queries `+` by a space.
+/// Replaces `%XX` by bytes, and in queries `+` by a space. The result must be UTF-8.
 fn decode<'a, 'b>(
     text: &'a str,
     is_query: bool,

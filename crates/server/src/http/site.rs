@@ -1,4 +1,4 @@
-//! Whether a request is meant for this server, or a page of another site has a browser send it.
+//! Checks that a request is meant for this server, and does not come from another site's page in a browser.
 
 use std::net::IpAddr;
 
@@ -9,8 +9,8 @@ use hyper::{Method, Version};
 use super::request::Asked;
 use crate::shared::Shared;
 
-/// What is wrong with the host that a request names. This is stricter than RFC 9112, by which a target's host counts and
-/// `Host` is ignored: a proxy might pick a different host.
+/// Checks the host of a request. This is stricter than RFC 9112, which ignores `Host` if the target has a host, because
+/// a proxy might use the other one.
 pub fn problem(asked: &Asked) -> Option<&'static str> {
     let mut hosts = asked.headers(header::HOST);
     let host = match (hosts.next(), hosts.next()) {
@@ -23,7 +23,7 @@ pub fn problem(asked: &Asked) -> Option<&'static str> {
         }
         (host, None) => host.unwrap_or_default(),
     };
-    // An authority may have a user's name in front, a host has none.
+    // An authority may contain a user name, but a host may not.
     let is_host =
         |host: &str| host.is_empty() || !host.contains('@') && host.parse::<Authority>().is_ok();
     let Some(host) = str::from_utf8(host).ok().filter(|host| is_host(host)) else {
@@ -36,8 +36,8 @@ pub fn problem(asked: &Asked) -> Option<&'static str> {
         .then_some("the request names another host than its Host header")
 }
 
-/// Why a request is refused that a page of another site may have a browser send. Where only this host can ask, and
-/// without a token, such a page may also have made its own name stand for this host: here, a host's name is `localhost`.
+/// Refuses requests that another site's page may have a browser send. If only this host can ask, and needs no token,
+/// such a page may even have pointed its own name here, so the only valid host name is `localhost`.
 pub fn refusal(shared: &Shared, asked: &Asked) -> Option<String> {
     const ANOTHER: &str = "a page of another site asked for this in a browser; it may not";
     let is = |name, value: &[u8]| asked.header(HeaderName::from_static(name)) == Some(value);
@@ -71,8 +71,8 @@ pub fn refusal(shared: &Shared, asked: &Asked) -> Option<String> {
     })
 }
 
-/// Whether somebody follows a link to the dashboard. Its page has no data, no other page can show it in a frame, and what
-/// it asks for itself is of this site: a page with the link learns nothing.
+/// Whether somebody follows a link to the dashboard. That page has no data, cannot be framed, and makes its own
+/// requests from this site. So the linking page learns nothing.
 fn is_visit(asked: &Asked) -> bool {
     let mode = asked.header(HeaderName::from_static("sec-fetch-mode"));
     *asked.method() == Method::GET && asked.path() == "/" && mode == Some(b"navigate")

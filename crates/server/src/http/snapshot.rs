@@ -1,4 +1,4 @@
-//! A look at the whole server, which all watchers of one second share.
+//! A snapshot of the server, shared by all watchers within a second.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::names::{Name, SHOWN};
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 
-/// A look younger than this is not taken anew.
+/// How long a snapshot is reused.
 const FRESH: Duration = Duration::from_millis(900);
 
-/// An event with a look that is about a second old at most.
+/// Returns an event with a snapshot that is at most about a second old.
 pub fn event(shared: &Shared) -> Bytes {
     let mut last = shared.http.last.lock().unwrap_or_else(|lock| lock.into_inner());
     if last.taken.is_none_or(|taken| taken.elapsed() >= FRESH) {
@@ -118,7 +118,7 @@ fn of_generator(generator: &CachedUidGenerator, layout: &Layout) -> Value {
 fn of_segment(handle: &SegmentHandle) -> Value {
     let Ok(stats) = handle.stats() else { return json!({}) };
     json!({
-        // A string: it may be above what JavaScript's numbers hold.
+        // A string, because JavaScript's numbers may not hold it.
         "position": stats.position.map(|id| id.to_string()),
         "left": stats.left,
         "segments": stats.segments,

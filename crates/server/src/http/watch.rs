@@ -1,4 +1,4 @@
-//! `/v1/events`: what the dashboard shows, for a bounded number of watchers.
+//! `/v1/events`: the dashboard's data, for a limited number of watchers.
 
 use std::sync::Arc;
 

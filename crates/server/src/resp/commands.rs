@@ -1,4 +1,4 @@
-//! The commands that a client of Redis may say here.
+//! The Redis commands that the server answers.
 
 use std::io;
 use std::mem;
@@ -37,7 +37,7 @@ impl wire::Session for Session {
                 Some(bytes.len())
             }
         };
-        // A request of very many words is rare.
+        // Requests with very many words are rare.
         if args.len() <= 16 {
             self.args = args;
         }
@@ -54,17 +54,17 @@ impl wire::Session for Session {
 }
 
 impl Session {
-    /// Answers one request, or keeps it for `EXEC`, or answers nobody.
+    /// Answers one request, keeps it for `EXEC`, or executes it without an answer.
     async fn hear(&mut self, words: &Words<'_>, answers: &mut Answers<'_>) -> io::Result<()> {
         match (self.replies, &self.transaction) {
             (Replies::On, None) => self.execute(words, answers).await,
-            // In memory of their own, which connections without them do without.
+            // Boxed, to keep them out of the futures of connections without them.
             (Replies::On, Some(_)) => Box::pin(self.transact(words, answers)).await,
             (Replies::Off | Replies::Skip, _) => Box::pin(self.mutter(words, answers.bytes)).await,
         }
     }
 
-    /// Does as it is told without an answer, unless the client asks for answers again.
+    /// Executes a request without an answer, unless it turns answers on again.
     async fn mutter(&mut self, words: &Words<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         let skips = self.replies == Replies::Skip;
         if skips {
@@ -82,7 +82,6 @@ impl Session {
         Ok(())
     }
 
-    /// Answers one request.
     pub(super) async fn execute(
         &mut self,
         words: &Words<'_>,
@@ -99,8 +98,8 @@ impl Session {
             self.error(out, "NOAUTH", "Authentication required.");
             return Ok(());
         }
-        // They take the longer the more names there are: others have their turn between two of them, which may be many
-        // thousand in one pipeline.
+        // These take longer the more names there are, and a pipeline may have many thousands. Let others run in
+        // between.
         if matches!(name, b"INFO" | b"KEYS" | b"SCAN" | b"DBSIZE") {
             tokio::task::yield_now().await;
         }
@@ -161,7 +160,7 @@ impl Session {
             }
             (b"EXEC", 0) => self.error(out, "ERR", "EXEC without MULTI"),
             (b"DISCARD", 0) => self.error(out, "ERR", "DISCARD without MULTI"),
-            // What is watched are names, and no command here depends on what was read of one.
+            // Nothing to watch: no command here depends on what was read earlier.
             (b"WATCH", 1..) | (b"UNWATCH", 0) => Reply::new(out, self.is_3).simple("OK"),
             (b"RESET", 0) => {
                 self.reset();

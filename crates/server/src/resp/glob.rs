@@ -1,14 +1,12 @@
-//! Patterns of names, as of `KEYS`.
+//! Patterns of names, as in `KEYS`.
 
-/// A pattern of `*`, `?`, `[a-z]`, `[^a]` and `\`, read once: however long it is, a text costs no more than its own length
-/// squared.
+/// A parsed pattern of `*`, `?`, `[a-z]`, `[^a]` and `\`. Matching takes at most the square of the text's length, plus
+/// the pattern's stars.
 pub struct Pattern(Vec<Part>);
 
-/// What stands for bytes of a text.
 enum Part {
     /// Any number of bytes.
     Star,
-    /// Any byte.
     Any,
     One(u8),
     Class(Box<[bool; 256]>),
@@ -34,11 +32,11 @@ impl Pattern {
         Self(parts)
     }
 
-    /// Whether it stands for all of a text.
+    /// Whether the pattern matches the whole text.
     pub fn matches(&self, text: &[u8]) -> bool {
         let parts = &self.0;
         let (mut at, mut here) = (0, 0);
-        // Where the last star ends, and the first byte that it does not stand for.
+        // The end of the last star, and the first byte that it does not match.
         let mut star = None;
         while here < text.len() {
             let byte = text[here];
@@ -66,7 +64,8 @@ impl Pattern {
     }
 }
 
-/// The bytes of a set, and its length after the bracket. One that does not end goes to the pattern's end.
+/// Returns the bytes of a set, and its length after the bracket. Without a closing bracket, it extends to the pattern's
+/// end.
 fn class(set: &[u8]) -> (Box<[bool; 256]>, usize) {
     let is_negated = set.first() == Some(&b'^');
     let (mut at, mut class) = (usize::from(is_negated), Box::new([is_negated; 256]));
@@ -89,7 +88,7 @@ mod tests {
 
     use super::Pattern;
 
-    /// As Redis answers them.
+    /// The answers are those of Redis.
     #[test]
     fn patterns() {
         for (pattern, text, is) in [
@@ -118,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Of as many bytes as a request may have, for as many names as a server may have.
+    /// As long as a request may be, for as many names as a server may have.
     #[test]
     fn long_patterns_are_read_once() {
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! Commands that ask for ids, or for what is in one.
+//! Commands that issue or parse ids.
 
 use std::io;
 use std::mem;
@@ -10,7 +10,7 @@ use super::session::{Session, Words};
 use crate::answers::{Answers, FLUSH};
 
 impl Session {
-    /// The next id of a name, or of the default one; or says why there is none.
+    /// Takes the next id of a name, or of the default one, or answers why there is none.
     pub(super) async fn take(
         &mut self,
         text: Option<&[u8]>,
@@ -24,7 +24,7 @@ impl Session {
         Ok(taken.inspect_err(|error| self.failed(answers.bytes, error)).ok())
     }
 
-    /// `MGET name …`: an id of each, and none of what is no name. One that fails is the answer to all.
+    /// `MGET name …`: an id of each name, and null for each unknown name. If one fails, the whole command does.
     pub(super) async fn get_many(
         &mut self,
         words: &Words<'_>,
@@ -88,7 +88,7 @@ impl Session {
         words: &Words<'_>,
         answers: &mut Answers<'_>,
     ) -> io::Result<()> {
-        // With two words, the first is COUNT; a name may be COUNT as well, if it stands alone.
+        // With two words, the first is COUNT. Alone, COUNT is a name.
         let (text, count) = match words.len() {
             0 => (None, None),
             1 => (words.get(0), None),
@@ -109,7 +109,7 @@ impl Session {
         let mut ids = mem::take(&mut self.ids);
         ids.clear();
         let Some(found) = self.find(text, answers).await? else { return Ok(()) };
-        // Until all but the last part is written.
+        // Held until all but the last part is written.
         let room = found.shared.budget.take(count);
         let filled = match &room {
             Ok(_) => answers.wait(found.name.issuer().fill(&mut ids, count as usize)).await?,
@@ -125,13 +125,13 @@ impl Session {
             part.iter().for_each(|id| reply.integer(*id));
             answers.write_if_long().await?;
         }
-        // A connection that waits keeps little.
+        // A waiting connection keeps little memory.
         ids.shrink_to(64);
         self.ids = ids;
         Ok(())
     }
 
-    /// A number of ids within the limit, or says what that is.
+    /// Returns the number of ids if it is within the limit, or answers what the limit is.
     fn batch(&mut self, count: Option<u64>, out: &mut Vec<u8>) -> Option<u64> {
         let max = self.client.shared.limits.batch;
         let count = count.filter(|count| (1..=max).contains(count));

@@ -1,4 +1,4 @@
-//! What frameworks and graphical clients ask about names.
+//! Commands about names, which frameworks and graphical clients use.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,11 +7,11 @@ use super::glob::Pattern;
 use super::reply::Reply;
 use super::session::{Session, Words};
 
-/// How many names `SCAN` looks at, unless it is told.
+/// How many names `SCAN` visits by default.
 const SCANNED: u64 = 10;
 
 impl Session {
-    /// `EXISTS name …`: how many of them are names.
+    /// `EXISTS name …`: how many of the names exist.
     pub(super) fn exists(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let count = (0..words.len()).filter(|index| self.is_name(words.get(*index))).count();
         Reply::new(out, self.is_3).integer(count as u64);
@@ -23,7 +23,7 @@ impl Session {
         Reply::new(out, self.is_3).simple(kind);
     }
 
-    /// `TTL name`: -1, since names do not expire; -2 if there is no such name.
+    /// `TTL name`: -1, because names do not expire; -2 if there is no such name.
     pub(super) fn time_to_live(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let time = if self.is_name(words.get(0)) { -1 } else { -2 };
         Reply::new(out, self.is_3).signed(time);
@@ -40,8 +40,8 @@ impl Session {
         names.iter().for_each(|name| reply.bulk(name));
     }
 
-    /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE kind]`. Names come in the order of their hashes, and the
-    /// cursor is the first hash that has not come: names that come and go meanwhile change nothing for others.
+    /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE kind]`. Names come in the order of their hashes, and the cursor is
+    /// the next hash. So names that come and go in between do not affect others.
     pub(super) fn scan(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let Some(cursor) = words.number(0) else {
             return self.error(out, "ERR", "invalid cursor");
@@ -62,7 +62,7 @@ impl Session {
         let mut names: Vec<_> = names.filter(|(hash, _)| *hash >= cursor).collect();
         names.sort();
         let last = usize::try_from(count - 1).ok().and_then(|last| names.get(last));
-        // Those of one hash come together.
+        // Names with equal hashes stay together.
         let end =
             last.map_or(names.len(), |(last, _)| names.partition_point(|(hash, _)| hash <= last));
         let next = names.get(end).map_or(0, |(hash, _)| *hash);
@@ -86,7 +86,7 @@ impl Session {
     }
 }
 
-/// In 53 bits, which every client's language has.
+/// Returns a 53-bit hash, which every client's language can represent.
 fn hash(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);

@@ -1,22 +1,20 @@
-//! Requests: arrays of bulk strings, or a line of words as people type.
+//! Requests: arrays of bulk strings, or lines of words.
 
 use std::fmt;
 use std::ops::Range;
 
-/// More words than any command has.
+/// The greatest number of words, more than any command has.
 const MAX_WORDS: usize = 1024;
 
-/// Where the words of a request lie in its bytes.
+/// The positions of a request's words.
 #[derive(Debug, Default)]
 pub struct Args(Vec<Range<u32>>);
 
 impl Args {
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// A word of the request.
     pub fn get<'a>(&self, request: &'a [u8], index: usize) -> Option<&'a [u8]> {
         let Range { start, end } = self.0.get(index)?;
         Some(&request[*start as usize..*end as usize])
@@ -28,16 +26,15 @@ impl Args {
     }
 }
 
-/// What the front of the bytes is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A request of so many bytes; without words, it asks for nothing.
+    /// A request of this many bytes. Without words, it is empty.
     Request(usize),
-    /// A part of one.
+    /// Part of a request.
     Part,
 }
 
-/// What is no request, for good.
+/// Why the bytes are not a request and cannot become one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(&'static str);
 
@@ -80,7 +77,8 @@ pub fn request(bytes: &[u8], args: &mut Args) -> Result<Parsed, Malformed> {
     Ok(Parsed::Request(at))
 }
 
-/// A number in decimal up to the end of its line, and where the next line begins; none if that has not come.
+/// Reads a decimal number up to the end of its line, and returns it with the start of the next line; `None` if that has
+/// not come.
 fn number(
     bytes: &[u8],
     start: usize,
@@ -96,7 +94,7 @@ fn number(
             Some(_) => return Err(Malformed(error)),
             None => return Ok(None),
         }
-        // A number of eight digits is above all limits.
+        // Nine digits exceed all limits.
         if at - start >= 8 {
             return Err(Malformed(error));
         }
@@ -109,7 +107,7 @@ fn number(
     }
 }
 
-/// Words between spaces, as people type them into a terminal.
+/// Reads words between spaces, as typed into a terminal.
 fn line_of_words(bytes: &[u8], args: &mut Args) -> Result<Parsed, Malformed> {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(Parsed::Part) };
     let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);

@@ -1,6 +1,6 @@
-//! Replies, in either version of the protocol.
+//! Replies in both versions of the protocol.
 
-/// Appends replies to what is to be written.
+/// Appends replies to the output.
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
     /// Whether the client speaks version 3.
@@ -25,7 +25,7 @@ impl<'a> Reply<'a> {
     pub fn integer(&mut self, number: u64) {
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(number).as_bytes();
-        // One copy of a known size, of what most replies are.
+        // One copy of a known size, because most replies are integers.
         let mut line = [b':'; 24];
         line[1..=digits.len()].copy_from_slice(digits);
         line[digits.len() + 1..][..2].copy_from_slice(b"\r\n");
@@ -40,12 +40,12 @@ impl<'a> Reply<'a> {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error: a word in capitals, and what it means.
+    /// Writes an error: a word in capitals, then its description.
     pub fn error(&mut self, kind: &str, text: &str) {
         self.out.push(b'-');
         self.out.extend_from_slice(kind.as_bytes());
         self.out.push(b' ');
-        // An error is one line.
+        // An error must be one line.
         self.out.extend(text.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
         self.out.extend_from_slice(b"\r\n");
     }
@@ -57,7 +57,7 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An id as a string.
+    /// Writes an id as a string.
     pub fn id(&mut self, id: u64) {
         self.bulk(itoa::Buffer::new().format(id));
     }
@@ -66,17 +66,16 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(if self.is_3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// Begins an array.
     pub fn array(&mut self, length: usize) {
         self.head(b'*', length);
     }
 
-    /// Begins a set; clients that speak RESP2 get an array.
+    /// Begins a set, or an array in RESP2.
     pub fn set(&mut self, length: usize) {
         self.head(if self.is_3 { b'~' } else { b'*' }, length);
     }
 
-    /// Begins a map, whose keys and values follow in turn.
+    /// Begins a map. Keys and values follow in turn.
     pub fn map(&mut self, pairs: usize) {
         if self.is_3 {
             self.head(b'%', pairs);

@@ -1,4 +1,4 @@
-//! What the server knows of a client of Redis, and the words of a request.
+//! The state of a Redis client, and the words of a request.
 
 use std::io;
 use std::str;
@@ -16,43 +16,41 @@ use crate::error::IssueError;
 use crate::listener::{Ends, Protocol};
 use crate::shared::Shared;
 
-/// What the server knows of a client.
 pub struct Session {
     pub(super) client: Client,
-    /// None through a Unix socket.
+    /// `None` on a Unix socket.
     pub(super) ends: Option<Ends>,
     pub(super) number: u64,
     pub(super) client_name: Vec<u8>,
     pub(super) is_3: bool,
     pub(super) since: Instant,
-    /// What `MULTI` has begun.
+    /// Begun by `MULTI`.
     pub(super) transaction: Option<Transaction>,
     pub(super) replies: Replies,
-    /// Where the words of a request lie; and ids for answers of many.
+    /// Reused memory: the positions of a request's words, and ids of long answers.
     pub(super) args: Args,
     pub(super) ids: Vec<u64>,
 }
 
-/// Which commands are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replies {
     On,
     Off,
-    /// All but the next one.
+    /// All but the next.
     Skip,
 }
 
-/// What was said since `MULTI`.
+/// A transaction since `MULTI`.
 pub struct Transaction {
     pub(super) begun: Instant,
-    /// Requests as they came, one after the other.
+    /// The requests, concatenated.
     pub(super) requests: Vec<u8>,
     pub(super) count: usize,
-    /// How many ids they ask for.
+    /// How many ids the requests ask for.
     pub(super) ids: u64,
-    /// Whether one of them could not be kept.
+    /// Whether a request could not be kept.
     pub(super) is_broken: bool,
-    /// For more than a connection may hold anyhow.
+    /// Permits for memory beyond what any connection may hold.
     pub(super) room: Vec<OwnedSemaphorePermit>,
 }
 
@@ -63,14 +61,13 @@ impl Transaction {
     }
 }
 
-/// A request: a command, and its words after that.
+/// A request: a command and its arguments.
 pub struct Words<'a> {
     pub(super) request: &'a [u8],
     pub(super) args: &'a Args,
 }
 
 impl<'a> Words<'a> {
-    /// The command itself.
     pub fn command(&self) -> Option<&'a [u8]> {
         self.args.get(self.request, 0)
     }
@@ -96,7 +93,7 @@ impl Session {
     pub fn new(shared: &Arc<Shared>, ends: Option<Ends>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
-            // Relaxed: no more than a number.
+            // Relaxed: only a number.
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             client: Client::new(shared, Protocol::Redis),
             ends,
@@ -110,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Says why no more requests are looked at.
+    /// Refuses a request, and reads no more.
     pub(super) fn refuse(&mut self, out: &mut Vec<u8>, text: &str) {
         self.client.is_over = true;
         self.error(out, "ERR", text);
@@ -121,13 +118,13 @@ impl Session {
         Reply::new(out, self.is_3).error(kind, text);
     }
 
-    /// Says why no id was issued.
+    /// Answers why no id was issued.
     pub(super) fn failed(&mut self, out: &mut Vec<u8>, error: &IssueError) {
         let kind = if error.may_pass() { "TRYAGAIN" } else { "ERR" };
         self.error(out, kind, &uidring::adapter::Chain(error).to_string());
     }
 
-    /// Finds a name, or the default one without a text, or says that there is none.
+    /// Finds a name, or the default one without a text, or answers that there is none.
     pub(super) async fn find(
         &mut self,
         text: Option<&[u8]>,
@@ -146,13 +143,13 @@ impl Session {
         Ok(None)
     }
 
-    /// Whether this is the name of something, as far as the server knows.
+    /// Whether the server knows this name.
     pub(super) fn is_name(&self, text: Option<&[u8]>) -> bool {
         let text = text.and_then(|text| str::from_utf8(text).ok());
         text.is_some_and(|text| self.client.shared.names.get(text).is_some())
     }
 
-    /// As just connected.
+    /// Resets the session to its initial state.
     pub(super) fn reset(&mut self) {
         self.transaction = None;
         self.replies = Replies::On;

@@ -1,4 +1,4 @@
-//! What clients of Redis say besides asking for ids: at connect, and to look around.
+//! Commands of Redis that do not concern ids: at connect, and for information.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 
 const PROTOCOL: Protocol = Protocol::Redis;
 
-/// What a connection remembers of its client.
+/// The greatest length of a client's name, in bytes.
 const MAX_CLIENT_NAME: usize = 256;
 
 impl Session {
@@ -74,7 +74,7 @@ impl Session {
         reply.array(0);
     }
 
-    /// Whether the word is the password; says so if it is not.
+    /// Checks the password, and answers if it is wrong.
     pub(super) fn authenticate(
         &mut self,
         words: &Words<'_>,
@@ -90,9 +90,9 @@ impl Session {
         false
     }
 
-    /// A connection keeps a short name, or says why it does not.
+    /// Sets the connection's name, or answers why it cannot.
     fn set_client_name(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        // They stand in a line of words.
+        // Names are part of a line of words.
         let is_name = name.len() <= MAX_CLIENT_NAME && name.iter().all(u8::is_ascii_graphic);
         if is_name {
             self.client_name = name.to_vec();
@@ -105,8 +105,7 @@ impl Session {
         is_name
     }
 
-    /// This connection, as a line of `CLIENT LIST`. The server keeps no list of its connections' commands: what
-    /// it does not know is 0.
+    /// Describes this connection as a line of `CLIENT LIST`. Values that the server does not track are 0.
     fn client_line(&self) -> String {
         let text = |end: fn(Ends) -> SocketAddr| self.ends.map(|ends| end(ends).to_string());
         format!(
@@ -122,7 +121,7 @@ impl Session {
         )
     }
 
-    /// `CLIENT …`: what libraries say at connect.
+    /// `CLIENT …`: what libraries send at connect.
     pub(super) fn client(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.is_3);
         if words.is(0, "SETNAME") && words.len() == 2 {
@@ -184,7 +183,7 @@ impl Session {
         }
     }
 
-    /// `CONFIG GET …`: what benchmarks ask for.
+    /// `CONFIG GET …`: the settings that benchmarks ask for.
     pub(super) fn config(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         const SETTINGS: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
         let asked = |name: &str| (1..words.len()).any(|index| words.is(index, name));
@@ -197,7 +196,7 @@ impl Session {
         }
     }
 
-    /// `INFO [section …]`: all of them, unless some are named.
+    /// `INFO [section …]`: the named sections, or all.
     pub(super) fn info(&mut self, words: &Words<'_>) -> String {
         self.client.count_issued();
         let asks_all =
@@ -248,7 +247,7 @@ fn of_names(shared: &Shared) -> String {
             (ids, errors) = (ids + more_ids, errors + more_errors);
         }
         let kind = name.issuer().layout().map_or("segment".into(), ToString::to_string);
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{}:ids={ids},errors={errors},kind={kind}\r\n", name.text());
     }
     if names.len() > SHOWN {
@@ -257,7 +256,7 @@ fn of_names(shared: &Shared) -> String {
     text
 }
 
-/// A command in the ten parts that Redis 7 describes it by; libraries count them.
+/// Describes a command in the ten parts of Redis 7. Libraries count them.
 fn describe(reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)) {
     reply.array(10);
     reply.bulk(name);
@@ -268,11 +267,11 @@ fn describe(reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)) {
     for number in [has_key, *last, has_key] {
         reply.signed(number);
     }
-    // Categories of access, and tips for clients.
+    // Access categories, then tips for clients.
     reply.set(1);
     reply.simple("@fast");
     reply.set(0);
-    // Where the names are among the words, as the three numbers say.
+    // The positions of the names, as in the three numbers.
     reply.set(usize::from(*last != 0));
     if *last != 0 {
         reply.map(3);
@@ -280,7 +279,7 @@ fn describe(reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)) {
         reply.set(1);
         reply.simple("RW");
         let index = [("index", 1)];
-        // From the first one on: none after it, or up to the last word.
+        // From the first name: no more, or up to the last word.
         let range = [("lastkey", (*last).min(0)), ("keystep", 1), ("limit", 0)];
         for (key, kind, numbers) in
             [("begin_search", "index", &index[..]), ("find_keys", "range", &range)]

@@ -1,7 +1,7 @@
-//! The commands there are.
+//! The table of commands.
 
-/// Each command, its arity as Redis counts it (a negative number is a minimum), and the position of its last name:
-/// 0 for none, -1 for the last word.
+/// Each command, its arity as Redis counts it (negative numbers are minimums), and the position of its last name: 0 for
+/// none, -1 for the last word.
 pub const COMMANDS: &[(&str, i64, i64)] = &[
     ("auth", -2, 0),
     ("client", -2, 0),
@@ -38,7 +38,7 @@ pub const COMMANDS: &[(&str, i64, i64)] = &[
 /// No command is longer.
 pub const MAX_COMMAND: usize = 16;
 
-/// A command in capitals; nothing for what is too long to be one.
+/// Returns a command in capitals, or nothing if it is too long.
 pub fn upper<'a>(command: &[u8], buffer: &'a mut [u8; MAX_COMMAND]) -> &'a [u8] {
     match buffer.get_mut(..command.len()) {
         Some(name) => {
@@ -50,7 +50,7 @@ pub fn upper<'a>(command: &[u8], buffer: &'a mut [u8; MAX_COMMAND]) -> &'a [u8] 
     }
 }
 
-/// Whether there is such a command of so many words.
+/// Whether this command exists and allows this many words.
 pub fn is_command(command: &[u8], words: usize) -> bool {
     find(command).is_some_and(|(_, arity, _)| match usize::try_from(*arity) {
         Ok(exact) => words == exact,
@@ -58,7 +58,6 @@ pub fn is_command(command: &[u8], words: usize) -> bool {
     })
 }
 
-/// What is wrong with a command that is not answered.
 pub fn problem(command: &[u8]) -> String {
     match find(command) {
         Some((name, ..)) => format!("wrong number of arguments for '{name}' command"),

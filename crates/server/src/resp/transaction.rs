@@ -1,4 +1,4 @@
-//! Transactions: commands that are kept between `MULTI` and `EXEC`, and answered together.
+//! Transactions: commands between `MULTI` and `EXEC`, which are answered together.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use super::table::{self, MAX_COMMAND, upper};
 use crate::answers::Answers;
 use crate::scratch::CHUNK;
 
-/// What the commands of a transaction may have in bytes: 100,000 times `INCR` fit.
+/// The greatest size of a transaction's commands in bytes. 100,000 times `INCR` fits.
 const MAX_BYTES: usize = 64 * CHUNK;
 
-/// The ids whose memory is as large as a chunk.
+/// The number of ids whose memory equals a chunk.
 const IDS_PER_CHUNK: u64 = CHUNK as u64 / 8;
 
 impl Session {
@@ -23,7 +23,7 @@ impl Session {
         answers: &mut Answers<'_>,
     ) -> io::Result<()> {
         let Some(command) = words.command() else { return Ok(()) };
-        // Who says something now and then is never slow, and keeps what is queued in memory.
+        // A client that sends something now and then is never slow, and its queue stays in memory.
         let idle = self.client.shared.limits.idle;
         if self.transaction.as_ref().is_some_and(|begun| begun.begun.elapsed() >= idle) {
             self.transaction = None;
@@ -51,7 +51,7 @@ impl Session {
                 Ok(()) => Reply::new(answers.bytes, self.is_3).simple("QUEUED"),
                 Err(text) => {
                     if let Some(transaction) = &mut self.transaction {
-                        // Nothing of it will be needed.
+                        // Free the memory: nothing of it is needed.
                         let nothing = Transaction::begun_at(transaction.begun);
                         *transaction = Transaction { is_broken: true, ..nothing };
                     }
@@ -62,7 +62,7 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps a request, or says why that cannot be.
+    /// Keeps a request, or returns why it cannot.
     fn queue(&mut self, name: &[u8], words: &Words<'_>) -> Result<(), String> {
         let Some(transaction) = &mut self.transaction else { return Ok(()) };
         let Words { request, args } = words;
@@ -94,7 +94,6 @@ impl Session {
         Ok(())
     }
 
-    /// Answers what was kept.
     async fn exec(&mut self, answers: &mut Answers<'_>) -> io::Result<()> {
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         if transaction.is_broken {
@@ -105,7 +104,7 @@ impl Session {
         Reply::new(answers.bytes, self.is_3).array(transaction.count);
         let mut rest = &transaction.requests[..];
         let mut args = Args::default();
-        // They were read before.
+        // They were parsed successfully before.
         while let Ok(Parsed::Request(length)) = parse::request(rest, &mut args) {
             let words = Words { request: &rest[..length], args: &args };
             self.execute(&words, answers).await?;
@@ -116,7 +115,7 @@ impl Session {
     }
 }
 
-/// How many ids a command asks for; 0 where it is wrong.
+/// How many ids a command asks for; 0 if it is invalid.
 fn ids_of(name: &[u8], words: &Words<'_>) -> u64 {
     match (name, words.len()) {
         (b"INCR" | b"GET", _) | (b"UID.NEXT", 0 | 1) => 1,

@@ -1,7 +1,7 @@
-//! Messages of Thrift's binary protocol, in frames.
+//! Thrift's framed binary messages.
 //!
-//! Apache's library reads and writes them. It is given no more than a frame, which has come whole, and with
-//! a limit of a frame for strings and its own of 64 for nested fields it takes memory and time in proportion.
+//! Apache's library reads and writes them. It only gets whole frames. Strings are limited to the frame's size and
+//! nesting to 64 fields, so memory and time are proportional to the frame.
 
 use thrift::protocol::{
     TBinaryInputProtocol, TBinaryOutputProtocol, TFieldIdentifier, TInputProtocol,
@@ -9,66 +9,64 @@ use thrift::protocol::{
 };
 use thrift::{ApplicationError, ApplicationErrorKind as Kind, TConfiguration};
 
-/// Bytes of a frame's length.
+/// The length of a frame's length.
 pub const LENGTH: usize = 4;
 
-/// What the front of the bytes is.
+/// The front of the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Front<'a> {
-    /// A frame, and how long it is with its length.
+    /// A frame. `length` includes the frame's length field.
     Frame { frame: &'a [u8], length: usize },
-    /// A part of one.
+    /// Part of a frame.
     Part,
-    /// No frame, or too long a one.
+    /// Not a frame, or a frame that is too long.
     Bad(String),
 }
 
-/// Whether an answer is awaited.
+/// Whether an answer is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Call,
     OneWay,
 }
 
-/// What a message begins with.
+/// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub name: String,
     pub style: Style,
     pub sequence_id: i32,
-    /// Whether it begins with a version; old clients know none.
+    /// Whether it begins with a version. Old clients send none.
     pub has_version: bool,
 }
 
 impl Head {
-    /// For answers to what has no head.
+    /// The head of answers to messages without one.
     pub fn unknown() -> Self {
         Self { name: String::new(), style: Style::Call, sequence_id: 0, has_version: true }
     }
 }
 
-/// A call of a method.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Call {
     pub head: Head,
-    /// The string with the number 1 among the arguments, which only `get_id` has.
+    /// The string with field id 1, which only `get_id` has.
     pub useragent: Option<String>,
 }
 
-/// Why a frame is no call.
+/// Why a frame is not a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// It has no head.
+    /// It has no readable head.
     Head(String),
-    /// It has one.
+    /// It has a head, but is otherwise wrong.
     Call(Head, ApplicationError),
 }
 
-/// Finds the frame at the front.
 pub fn front(bytes: &[u8], limit: usize) -> Front<'_> {
     let Some(length) = bytes.first_chunk::<LENGTH>() else { return Front::Part };
     let length = match i32::from_be_bytes(*length) {
-        // A version without a frame around it.
+        // A version, so a message without a frame.
         length if length as u32 >> 16 == 0x8001 => {
             let text = "this server speaks Thrift's framed transport; have the client use that";
             return Front::Bad(text.to_owned());
@@ -84,7 +82,7 @@ pub fn front(bytes: &[u8], limit: usize) -> Front<'_> {
     }
 }
 
-/// Reads a frame's call.
+/// Reads the call in a frame.
 pub fn read(frame: &[u8]) -> Result<Call, Unreadable> {
     let limits = TConfiguration::builder()
         .max_string_size(Some(frame.len()))
@@ -92,7 +90,7 @@ pub fn read(frame: &[u8]) -> Result<Call, Unreadable> {
         .build()
         .map_err(|error| Unreadable::Head(error.to_string()))?;
     let mut rest = frame;
-    // It accepts heads without a version, too.
+    // Also accept heads without a version.
     let mut input = TBinaryInputProtocol::with_config(&mut rest, false, limits);
     let head = input.read_message_begin().map_err(|error| Unreadable::Head(text_of(&error)))?;
     let style = match head.message_type {
@@ -123,7 +121,7 @@ pub fn read(frame: &[u8]) -> Result<Call, Unreadable> {
     }
 }
 
-/// What the library's error says of itself is its kind alone.
+/// The display of the library's errors only names their kind.
 fn text_of(error: &thrift::Error) -> String {
     match error {
         thrift::Error::Protocol(error) => error.message.clone(),
@@ -132,7 +130,7 @@ fn text_of(error: &thrift::Error) -> String {
     }
 }
 
-/// Reads the string with the number 1, and skips all else.
+/// Reads the string with field id 1, and skips the rest.
 fn read_arguments(input: &mut impl TInputProtocol) -> thrift::Result<Option<String>> {
     let mut useragent = None;
     input.read_struct_begin()?;
@@ -160,14 +158,13 @@ pub fn put_i64(out: &mut Vec<u8>, head: &Head, number: i64) {
     });
 }
 
-/// Writes an exception.
 pub fn put_error(out: &mut Vec<u8>, head: &Head, error: &ApplicationError) {
     put(out, head, TMessageType::Exception, |output| {
         thrift::Error::write_application_error_to_out_protocol(error, output)
     });
 }
 
-/// Writes a frame with a message.
+/// Writes a message in a frame.
 fn put(
     out: &mut Vec<u8>,
     head: &Head,
@@ -177,11 +174,11 @@ fn put(
     let start = out.len();
     out.extend_from_slice(&[0; LENGTH]);
     let identifier = TMessageIdentifier::new(&head.name, message_type, head.sequence_id);
-    // As the client writes them: one that knows no versions would not understand them.
+    // Use the client's form: an old client would not understand versions.
     let mut output = TBinaryOutputProtocol::new(&mut *out, head.has_version);
-    // A vector takes all.
+    // Writing to a vector cannot fail.
     let _ = output.write_message_begin(&identifier).and_then(|()| body(&mut output));
-    // Of a name and a text that are limited.
+    // The name and the text are limited, so the length fits.
     let length = (out.len() - start - LENGTH) as u32;
     out[start..start + LENGTH].copy_from_slice(&length.to_be_bytes());
 }

@@ -50,7 +50,7 @@ fn every_flipped_bit_and_every_cut_is_found() {
     file.write(&CACHED).expect("writes");
     let good = fs::read(&file.path).expect("reads");
     let mut wrong = vec![Vec::new(), b"{}".to_vec(), vec![b' '; 70_000]];
-    // Without the line's end the text is still whole.
+    // Without the final newline, the text is still whole.
     wrong.extend((1..good.len() - 1).map(|length| good[..length].to_vec()));
     for bit in 0..good.len() * 8 {
         let mut text = good.clone();
@@ -68,7 +68,7 @@ fn every_flipped_bit_and_every_cut_is_found() {
                 );
                 assert!(error.to_string().contains("remove it"), "{error}");
             }
-            // Blanks between the parts, which a flipped bit makes of the line's end.
+            // A flipped bit can turn the final newline into a blank.
             Ok(read) => {
                 assert_eq!(read, Some(CACHED), "{}", String::from_utf8_lossy(&text));
                 same += 1;
@@ -116,7 +116,7 @@ fn a_file_has_one_process() {
     web(&folder).expect("locks");
 }
 
-/// A link, or anything else that is no file, is neither followed nor waited for.
+/// Links and other special files are neither followed nor waited for.
 #[cfg(unix)]
 #[test]
 fn no_link_is_followed() {
@@ -158,7 +158,7 @@ fn a_file_of_two_names_is_refused() {
     assert_eq!(file.read().expect("reads"), Some(CACHED));
 }
 
-/// Opening one would wait until somebody writes to it.
+/// Opening one would wait for a writer.
 #[cfg(unix)]
 #[test]
 fn a_fifo_is_refused_and_not_waited_for() {
