@@ -18,7 +18,7 @@ pub(super) fn database(
     ServerError::Server { engine: "database", server, problem, kind, source }.into()
 }
 
-/// Adds to what an error says of the server.
+/// Adds a note to a server's error.
 pub(super) fn with_note(error: Error, note: &str) -> Error {
     let Error::Store(error) = error else { return error };
     match error.downcast::<ServerError>() {
