@@ -5,7 +5,6 @@ use uidring_store::StoreKind;
 /// Lists the engines: feature, schemes that do not start with its name, crate.
 macro_rules! engines {
     ($($feature:literal $(| $scheme:literal)* => $engine:ident),+ $(,)?) => {
-        /// Returns the engines of this build.
         pub fn kinds() -> Vec<&'static StoreKind> {
             vec![$(#[cfg(feature = $feature)] &$engine::KIND),+]
         }

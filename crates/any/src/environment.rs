@@ -25,7 +25,6 @@ const REPLACED: [(&str, &str); 6] = [
     ("UIDRING_WORKER_ID", "set UIDRING_URL to worker:N"),
 ];
 
-/// Returns the URL in [`VARIABLE`].
 pub fn url() -> Result<Option<String>, Error> {
     let is_set = |name: &str| env::var_os(name).is_some();
     if let Some((name, advice)) = REPLACED.iter().find(|(name, _)| is_set(name)) {

@@ -24,7 +24,7 @@ pub enum TableError {
         reuse("FIRST LAST")
     )]
     WorkerIdsUsedUp {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The next worker id.
         next: u64,
@@ -35,7 +35,7 @@ pub enum TableError {
     /// The next worker id is outside the recorded range: starts have used it up, or the counter went backwards.
     #[error("{place}: {}", outside(*next, *range))]
     OutsideRange {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The next worker id.
         next: u64,
@@ -49,7 +49,7 @@ pub enum TableError {
          worker bits, or a new database with a lower range"
     )]
     RangeBeyondLayout {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The recorded range.
         range: WorkerRange,
@@ -63,7 +63,7 @@ pub enum TableError {
          {recorded}, or use another database (in etcd, another prefix) for {range}"
     )]
     OtherRange {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The range to record.
         range: WorkerRange,
@@ -78,7 +78,7 @@ pub enum TableError {
          {range}"
     )]
     RangeInUse {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The range to record.
         range: WorkerRange,
@@ -93,7 +93,7 @@ pub enum TableError {
          its worker id from WORKER_NODE and UIDRING_LEASE, or use a new database"
     )]
     RangeIgnored {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The recorded range.
         range: WorkerRange,
@@ -108,7 +108,7 @@ pub enum TableError {
         flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
     )]
     NoFreeWorkerId {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The greatest worker id of the layout.
         max: u64,
@@ -130,7 +130,7 @@ pub enum TableError {
          store: a new file (sqlite:PATH?mode=rwc), another database, or in etcd another prefix"
     )]
     LeaseTableLayout {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The layout of the leases.
         found: String,
@@ -144,7 +144,7 @@ pub enum TableError {
          or wait until then"
     )]
     LeaseHeld {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,
@@ -160,7 +160,7 @@ pub enum TableError {
          waited, until {until}; end that process, or give this one another worker id and file"
     )]
     HolderAlive {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,
@@ -173,7 +173,7 @@ pub enum TableError {
     /// The worker id has no lease.
     #[error("{place}: worker id {worker_id} was never leased")]
     NoSuchLease {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,
@@ -182,7 +182,7 @@ pub enum TableError {
     /// [`LeaseTable::reuse`](crate::LeaseTable::reuse) cannot allow leases of this worker id.
     #[error("{place}: worker id {worker_id} is not to be reused: {why}")]
     NotReusable {
-        /// Where the store is.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,

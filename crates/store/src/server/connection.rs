@@ -33,7 +33,6 @@ pub trait Operation<E: Engine>: Sync {
     /// The table that errors name.
     const TABLE: Table;
 
-    /// The result.
     type Done: Send;
 
     /// Returns the tables to create if they are missing.
@@ -41,7 +40,6 @@ pub trait Operation<E: Engine>: Sync {
         &[]
     }
 
-    /// Does the work.
     fn run(
         &self,
         session: &mut E::Session,
@@ -67,7 +65,6 @@ async fn work_in<E: Engine, W: Operation<E>>(
 
 /// Why the work was not done.
 pub struct Failed {
-    /// The error for callers.
     pub error: Error,
     /// The error stays until somebody acts.
     pub is_final: bool,

@@ -7,7 +7,6 @@ use uidring::{Error, StoreErrorKind};
 use super::problem::Cause;
 use crate::ServerError;
 
-/// Returns the error of a database.
 pub(super) fn database(
     server: &impl Display,
     kind: StoreErrorKind,

@@ -75,7 +75,6 @@ impl<E: Engine> ServerLeases<E> {
         Client::new(&self.store, Purpose::Lease(lasts))
     }
 
-    /// Returns a client for an operator's command.
     fn admin(&self) -> Client<E> {
         self.connect(Duration::from_secs(60))
     }

@@ -59,7 +59,6 @@ async fn is_marked<S: Session>(session: &mut S) -> Done<S, bool> {
     Ok(only(session.look(&look, &[]).await?)?.int(0)? != 0)
 }
 
-/// Returns the range, if one is recorded.
 pub struct Recorded;
 
 impl<E: Engine> Operation<E> for Recorded {
@@ -72,7 +71,6 @@ impl<E: Engine> Operation<E> for Recorded {
     }
 }
 
-/// Records a range.
 pub struct Record(pub WorkerRange);
 
 impl<E: Engine> Operation<E> for Record {

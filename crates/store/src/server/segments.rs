@@ -81,7 +81,6 @@ impl<E: Engine> ServerSegments<E> {
         self.client.server()
     }
 
-    /// Returns a client for an operator's command.
     fn admin(&self) -> Client<E> {
         Client::new(self.store(), Purpose::Admin)
     }

@@ -9,7 +9,6 @@ use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE};
 use crate::sql::Dialect;
 
-/// Renews a lease.
 pub struct Renew<'a> {
     pub row: &'a LeasedRow,
     /// What may be issued from now on.
@@ -73,7 +72,6 @@ impl<E: Engine> Operation<E> for Renew<'_> {
     }
 }
 
-/// Frees the row.
 pub struct Release<'a> {
     pub row: &'a LeasedRow,
     /// The last that was issued.

@@ -35,7 +35,6 @@ const LOCKED_ROWS: usize = 3;
 /// Takes a free row, or adds one.
 pub struct Acquire<'a> {
     pub request: &'a AcquireRequest,
-    /// Whether to create missing tables.
     pub create_tables: bool,
 }
 

@@ -18,13 +18,10 @@ use crate::{Counts, Fitting, NodeIdentity, WorkerNode, WorkerRange, WorkerUsage}
 
 /// Inserts a row, whose key is the worker id.
 pub struct Assign {
-    /// The node that the row names.
     pub node: NodeIdentity,
     /// The layout that must have the key.
     pub layout: Layout,
-    /// Whether to create a missing table.
     pub create_table: bool,
-    /// How far the clocks may differ.
     pub max_clock_difference: Option<Duration>,
 }
 
@@ -106,7 +103,6 @@ fn shortened(name: &str) -> String {
     name.chars().take(NAME_CHARS).map(plain).collect()
 }
 
-/// Returns all rows.
 pub struct ListNodes;
 
 impl<E: Engine> Operation<E> for ListNodes {
@@ -132,7 +128,6 @@ impl<E: Engine> Operation<E> for ListNodes {
     }
 }
 
-/// Returns how many worker ids are used.
 pub struct Usage;
 
 impl<E: Engine> Operation<E> for Usage {
@@ -157,7 +152,6 @@ impl<E: Engine> Operation<E> for Usage {
     }
 }
 
-/// Returns the greatest worker id so far.
 pub struct Newest;
 
 impl<E: Engine> Operation<E> for Newest {
@@ -172,7 +166,6 @@ impl<E: Engine> Operation<E> for Newest {
 
 /// Removes up to [`ROWS`](Self::ROWS) old rows below the newest, and returns how many.
 pub struct PrunePart {
-    /// The newest id.
     pub newest: u64,
     /// In seconds.
     pub age: u64,

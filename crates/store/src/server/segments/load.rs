@@ -15,7 +15,6 @@ use crate::server::tables::{LEAF_ALLOC, Table};
 pub struct Load<'a> {
     /// The tag and the number of ids.
     pub request: &'a SegmentRequest,
-    /// Whether to wait for a locked row.
     pub waits: Waits,
     /// The only server that may answer, if there is one.
     pub only_server: Option<u64>,
@@ -26,14 +25,12 @@ pub struct Load<'a> {
 pub enum Waits {
     /// As long as the session's limit.
     Briefly,
-    /// Not at all.
     Not,
 }
 
 /// A reserved range.
 #[derive(Clone, Copy)]
 pub struct Loaded {
-    /// The range.
     pub range: LoadedSegment,
     /// The number of the server that reserved it; 0 if it has none.
     pub server: u64,
@@ -43,7 +40,6 @@ pub struct Loaded {
 pub enum NotLoaded<F> {
     /// The row does not allow it.
     Row(LoadError),
-    /// Somebody else has the row locked.
     Locked(Problem<F>),
     /// The server has no NOWAIT.
     MustWait,

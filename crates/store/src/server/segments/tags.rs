@@ -13,9 +13,7 @@ use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::sql::INSERT_TAG;
 use crate::{NewSegmentTag, end_of, no_such_tag};
 
-/// Returns all tags.
 pub struct ListTags {
-    /// Whether to create a missing table.
     pub create_table: bool,
 }
 
@@ -44,10 +42,8 @@ fn tag_of<F>(row: &Row) -> Result<SegmentTag, Problem<F>> {
     })
 }
 
-/// Adds a tag.
 pub struct CreateTag<'a> {
     pub tag: &'a NewSegmentTag,
-    /// Whether to create a missing table.
     pub create_table: bool,
 }
 
@@ -101,14 +97,11 @@ pub struct ChangeTag<'a> {
     pub change: Change,
 }
 
-/// A change of a tag.
 #[derive(Clone, Copy)]
 pub enum Change {
-    /// Sets its step.
     Step(i64),
     /// Deletes it, if its ids still end here.
     Delete {
-        /// Its `max_id`.
         max_id: i64,
     },
 }
