@@ -45,8 +45,8 @@ struct Workers {
 }
 
 impl Options {
-    /// Examines the options and the store for what makes a start fail now or could go wrong later. Changes nothing and
-    /// uses up no worker id. Blocks until the store has answered.
+    /// Examines the options and the store for what makes a start fail now or later. Changes nothing and uses up no
+    /// worker id. Blocks until the store has answered.
     ///
     /// ```
     /// use uidring_any::{Options, Verdict};

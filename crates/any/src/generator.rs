@@ -17,9 +17,9 @@ const PORTION: usize = 256;
 
 /// A generator of the kind that a URL chose.
 ///
-/// Any number of threads may call its methods at once. If one take returns before another begins, its id is smaller.
-/// Segments keep this order within a process, `order=per-thread` within a thread. A take costs one branch more than on
-/// the generator itself, always the same way.
+/// Any number of threads may call its methods at once. If one take returns before another begins, its id is smaller:
+/// for segments within this process, with `order=per-thread` within a thread. A take costs one predictable branch more
+/// than on the generator itself.
 // An explicit tag: computing it from a generator's field would take three more instructions.
 #[repr(u8)]
 #[expect(clippy::large_enum_variant, reason = "a program has few of them")]

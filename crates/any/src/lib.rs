@@ -18,7 +18,7 @@
 //! | `zookeeper://USER:PASSWORD@HOST/CHROOT?name=NAME` | from a registry of Leaf | no | `zookeeper`, `zookeeper-tls` |
 //! | `worker:N` | you choose | no | |
 //!
-//! Options follow a `?`, as `NAME=VALUE` separated by `&`: see [the page of
+//! Options follow a `?`, as `NAME=VALUE` separated by `&`. They are listed on [the page of
 //! options](https://docs.rs/crate/uidring/latest/source/docs/options.md).
 //!
 //! By default, a layout with fewer than 100,000 worker ids leases one and gives it back when the generator is dropped.

@@ -57,7 +57,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// As [`from_url`](Self::from_url). Also fails for a relative path, which would mean another file in each working
+    /// As [`from_url`](Self::from_url). Also fails for a relative path, whose meaning would depend on the working
     /// directory.
     pub fn from_settings(url: &str, place: &str) -> Result<Self, Error> {
         Self::read(url.trim(), place, true)

@@ -14,8 +14,7 @@ use crate::{
     WorkerTable,
 };
 
-/// A store whose engine the user of a program chooses. It displays as the path of its file or the address of its
-/// server.
+/// A store of the engine that a program's user chose. It displays as the path of its file or the address of its server.
 ///
 /// A method that the engine does not support returns [`TableError::Lacks`], which says what the engine has.
 pub trait AnyStore: fmt::Display {
@@ -130,8 +129,8 @@ pub trait AnyStore: fmt::Display {
         Ok(Vec::new())
     }
 
-    /// Looks for anything that makes such a start fail now or could go wrong later, as far as the engine alone can
-    /// tell. Changes nothing and uses up no worker id.
+    /// Looks for what makes such a start fail now or later, as far as the engine alone can tell. Changes nothing and
+    /// uses up no worker id.
     fn examine(&self, wanted: StoreUse) -> Findings;
 
     /// Returns a text that identifies this store: the canonical path of its file, or the address of its server.

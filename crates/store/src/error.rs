@@ -120,7 +120,7 @@ pub enum TableError {
         held: u64,
         /// How soon the first of these leases ends, unless it is renewed.
         ends_in: Option<Duration>,
-        /// What is wrong with a free row that cannot be used, if there is one.
+        /// What is wrong with an unusable free row, if any.
         flaw: Option<String>,
     },
 
@@ -205,7 +205,7 @@ pub enum TableError {
     #[error("no data directory is known for this user (is HOME set?): name the file")]
     NoDataDirectory,
 
-    /// The user's data directory is not an absolute path, so it would be another one in each working directory.
+    /// The user's data directory is a relative path, so it would be another one in each working directory.
     #[error(
         "{variable} is not an absolute path, and so {} would be another file in each folder: correct \
          {variable}, or name the file",

@@ -13,8 +13,7 @@ use crate::TableError;
 ///
 /// # Errors
 ///
-/// [`TableError::NoDataDirectory`]; [`TableError::RelativeDataDirectory`] if the path is not absolute, since it would
-/// name another file in each working directory.
+/// [`TableError::NoDataDirectory`]; [`TableError::RelativeDataDirectory`] if the path is relative.
 pub fn data_folder() -> Result<PathBuf, Error> {
     // The specification ignores a relative path. Whoever sets one means something else, so it is an error here.
     let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from);

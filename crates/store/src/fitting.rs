@@ -26,43 +26,43 @@ impl Fitting {
         Self { max, range }
     }
 
-    /// Returns the store's range.
+    /// The store's range.
     pub fn range(self) -> Option<WorkerRange> {
         self.range
     }
 
-    /// Returns whether a start can get this worker id.
+    /// Whether a start can get this worker id.
     pub fn has(self, worker_id: u64) -> bool {
         worker_id <= self.max && self.range.is_none_or(|range| range.contains(worker_id))
     }
 
-    /// Returns the lowest; the layout may not have it.
+    /// The lowest; the layout may not have it.
     pub fn first(self) -> u64 {
         self.range.map_or(1, WorkerRange::first)
     }
 
-    /// Returns the greatest.
+    /// The greatest.
     pub fn last(self) -> u64 {
         self.range.map_or(self.max, |range| range.last().min(self.max))
     }
 
-    /// Returns how many there are.
+    /// How many there are.
     pub fn count(self) -> u64 {
         self.left_after(None)
     }
 
-    /// Returns how many are above `newest`, the greatest worker id so far.
+    /// How many are above `newest`, the greatest so far.
     pub fn left_after(self, newest: Option<u64>) -> u64 {
         let next = newest.map_or(0, |newest| newest.saturating_add(1));
         (self.last() + 1).saturating_sub(next.max(self.first()))
     }
 
-    /// Returns whether fewer than a tenth are left.
+    /// Whether fewer than a tenth are left.
     pub fn is_low(self, left: u64) -> bool {
         left.saturating_mul(10) < self.count()
     }
 
-    /// Returns the layout's greatest.
+    /// The layout's greatest.
     pub fn max(self) -> u64 {
         self.max
     }

@@ -31,8 +31,8 @@ pub struct NodeIdentity {
 
 impl NodeIdentity {
     /// Returns a container named by `UIDRING_HOST` and `UIDRING_PORT`; else by `JPAAS_HOST` and `JPAAS_HTTP_PORT` or
-    /// `JPAAS_HOST_PORT_8080`; else this machine. A machine's host is its address; its port is the time in milliseconds
-    /// and a random number. Blank variables count as unset.
+    /// `JPAAS_HOST_PORT_8080`; else this machine, named by its address, with the time in milliseconds and a random
+    /// number as the port. Blank variables count as unset.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Shared code of uidring's stores: tables `WORKER_NODE`, where every start inserts a row to get a worker id; tables
-//! `UIDRING_LEASE`, which lease worker ids; tables `leaf_alloc`, which hold segments; and the names of nodes in them.
+//! Shared code of uidring's stores: the tables `WORKER_NODE` (a row for each start), `UIDRING_LEASE` (leased worker
+//! ids) and `leaf_alloc` (segments), and the names of nodes in them.
 //!
 //! Programs use the crate of a store, which re-exports what they need.
 

@@ -138,11 +138,11 @@ impl Dialect {
 
 /// `UIDRING_LEASE`.
 impl Dialect {
-    /// Adds the row that sets the table's layout: the layout. It has no worker id, and looks held, so that other
-    /// programs leave it alone.
+    /// Adds the row that sets the table's layout, its parameter. The row has no worker id, and looks held, so that
+    /// other programs leave it alone.
     ///
-    /// If starts of two layouts find no lease at the same time, the unique key lets only one add the row, even if nodes
-    /// of a cluster commit at once. A store whose operations are serialized can look at the leases instead.
+    /// If starts of two layouts find no lease at the same time, the unique key lets only one add the row, even in a
+    /// cluster whose nodes commit at once. A store that serializes its operations can look at the leases instead.
     pub fn insert_layout(&self) -> String {
         let Self { now, .. } = self;
         format!(
@@ -202,8 +202,7 @@ impl Dialect {
         )
     }
 
-    /// How many of these worker ids are held, in how many milliseconds the first of them ends, and how many have a
-    /// lease.
+    /// How many of these worker ids are held, in how many milliseconds the first of them ends, and how many are leased.
     pub fn count_leases(&self, fitting: Fitting) -> String {
         let [end, now] = ["MIN(LEASE_END)", self.now].map(self.millis);
         let fits = fits(fitting);

@@ -8,7 +8,7 @@ use super::{TableError, WorkerRange, WorkerUsage};
 
 /// A table `WORKER_NODE`, from which each start gets a worker id of its own, for good.
 ///
-/// The methods block. You can call them within an async runtime.
+/// The methods block, and work within an async runtime.
 pub trait WorkerTable: WorkerSource {
     /// Inserts a row, commits it, and returns its key: a worker id that no other start gets.
     ///
@@ -34,8 +34,8 @@ pub trait WorkerTable: WorkerSource {
         Ok(None)
     }
 
-    /// Records the worker ids that this store hands out from now on. Starts get them from the first on and fail after
-    /// the last; leases get no others. Recording the same range again changes nothing.
+    /// Records the worker ids that this store hands out from now on: starts count through them and fail after the last,
+    /// and leases get no others. Recording the same range again changes nothing.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ pub trait WorkerTable: WorkerSource {
     fn usage(&self) -> Result<WorkerUsage, Error>;
 
     /// Removes the rows of starts older than this, 100 years at most, by the store's clock. The newest row always
-    /// stays, so that no server starts counting below it. A pruned worker id never becomes available again.
+    /// stays, so that no server counts from below it. Pruned worker ids never become available again.
     ///
     /// A server removes many rows in parts, each with the whole deadline.
     ///

@@ -34,11 +34,11 @@ pub trait SegmentTable {
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error>;
 
     /// Deletes a tag, and returns it as it last was. Generators stop serving it when they next read the tags. If a
-    /// reply was lost, so that somebody else may have deleted the tag slightly later, the log says so.
+    /// reply was lost, so that somebody else may have deleted it slightly later, the log says so.
     ///
-    /// **The table then no longer knows which ids were issued.** If you create the tag again, set its
-    /// [`start`](NewSegmentTag::start) to at least the [`max_id`](SegmentTag::max_id) returned here. Otherwise, those
-    /// ids repeat.
+    /// **The table then no longer knows which ids were issued.** If you create the tag again, its
+    /// [`start`](NewSegmentTag::start) must be at least the [`max_id`](SegmentTag::max_id) returned here, or ids
+    /// repeat.
     ///
     /// # Errors
     ///

@@ -76,8 +76,8 @@ impl Url {
     ///
     /// # Errors
     ///
-    /// Says what is wrong. If the password has a character that is not percent-encoded, the rest of it reads as a host
-    /// or path. The error says so and does not repeat it.
+    /// Says what is wrong. If a character of the password is not percent-encoded, so that the rest reads as a host or
+    /// path, the error says so without repeating it.
     pub fn split(text: &str, schemes: &[&'static str]) -> Result<Self, String> {
         if text.is_empty() {
             return Err("it is empty".into());

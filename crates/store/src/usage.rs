@@ -91,8 +91,8 @@ pub enum IsLeased {
     Yes,
 }
 
-/// If a start got one of the last tenth of a table's worker ids, logs that and the day on which they run out.
-/// `is_leased` says whether the start gives the worker id back.
+/// If a start got one of the last tenth of the worker ids, logs that and the day on which they run out. `is_leased`
+/// says whether the start gives it back.
 pub fn announce_end(
     place: &str,
     layout: &Layout,

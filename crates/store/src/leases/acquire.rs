@@ -68,9 +68,8 @@ pub struct Unusable {
 }
 
 impl Unusable {
-    /// Returns the first worker id from `first` to `last` that cannot be leased: it is outside the store's range, no
-    /// start has had it yet, or it has a lease. `newest` is the greatest that a start has had; `leased` is the lowest
-    /// of them with a lease.
+    /// Returns the first of these worker ids that cannot be leased: it is outside the range, no start has had it yet,
+    /// or it is leased. `newest` is the greatest of all starts, `leased` the lowest of these with a lease.
     pub fn find(
         first: u64,
         last: u64,
@@ -101,10 +100,9 @@ pub struct Shortage {
     pub held: u64,
     /// In how many milliseconds the first of these leases ends.
     pub ends_in: Option<u64>,
-    /// Of the free rows that were used too far ahead of the clock, the worker id and horizon tick of the one with the
-    /// lowest horizon.
+    /// Worker id and horizon tick of the free row that was used least far ahead of the clock, but too far.
     pub ahead: Option<(u64, u64)>,
-    /// What is wrong with a free row that cannot be used, if there is one.
+    /// What is wrong with an unusable free row, if any.
     pub flaw: Option<String>,
     /// The recorded range of the store.
     pub range: Option<WorkerRange>,

@@ -1,4 +1,4 @@
-//! Rows of leases that somebody changed so that they cannot be used. Each affects only those who want that row.
+//! Rows of leases that a change has made unusable. Each affects only those who want that row.
 
 use uidring::Layout;
 

@@ -42,15 +42,15 @@ impl LeaseOptions {
     /// Sets how long the lease lasts without renewal, 1 s to 1 h; 30 s if not set. It is renewed every third of that.
     ///
     /// After a crash, the worker id stays unused for up to this long. If the store is unreachable, takes find nothing
-    /// ready from about two thirds of this time after the last renewal, and the lease is lost at its deadline.
+    /// ready from about two thirds of this time after the last renewal. The lease is lost at its deadline.
     #[must_use]
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// Sets how much earlier than the store the holder considers the lease over: at most half of its length, a tenth if
-    /// not set. This allows for a holder's clock that is slower than the store's. Uniqueness does not depend on it.
+    /// Sets how much earlier than the store the holder considers the lease over: at most half its length, a tenth if
+    /// not set. This allows for a slow clock of the holder. Uniqueness does not depend on it.
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);

@@ -12,12 +12,11 @@ use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, Loss};
 use crate::TableError;
 
-/// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md describes its columns and the protocol.
+/// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md has its columns and the protocol.
 ///
-/// New worker ids come from the counter of the table `WORKER_NODE` beside it, so leased worker ids and disposable ones
-/// never coincide.
+/// New worker ids come from the counter of `WORKER_NODE`, so leased and disposable ones never coincide.
 ///
-/// The methods block. You can call them within an async runtime.
+/// The methods block, and work within an async runtime.
 pub trait LeaseTable: WorkerSource {
     /// Creates this table and `WORKER_NODE` if they do not exist.
     ///
@@ -117,7 +116,7 @@ impl LeaseRow {
 }
 
 impl LeasedRow {
-    /// Returns why the row is lost, by the row that the table has now, after a renewal that changed none.
+    /// After a renewal that changed no row, returns why the lease is lost, by the table's present row.
     ///
     /// # Errors
     ///

@@ -178,9 +178,8 @@ impl<E: Engine> Connection<E> {
 
     /// Returns the deadline of the work, and how long that is.
     ///
-    /// Drops a connection that broke while idle, since that is not a failure of this work. The check has a limit of its
-    /// own: a connection that no longer answers, such as one that a firewall has forgotten, must not use up the
-    /// deadline.
+    /// Drops a connection that broke while idle, which is no failure of this work. The check has its own limit: a
+    /// connection that a firewall has forgotten, for example, must not use up the deadline.
     async fn begin(&mut self, server: &ServerStore<E>) -> Result<(Deadline, Duration), Error> {
         server.check()?;
         let Limits { connect, deadline: limit } = server.settings.limits;

@@ -21,10 +21,10 @@ use crate::{
     age_in_seconds, announce_end,
 };
 
-/// The table `WORKER_NODE` of a server. Every assignment inserts a row, whose generated key is a worker id that no
-/// other start gets.
+/// The table `WORKER_NODE` of a server. Each assignment inserts a row, whose generated key is a worker id for this
+/// start only.
 ///
-/// The connection is closed after the assignment. The generator no longer needs the server.
+/// The connection is then closed, as the generator no longer needs the server.
 ///
 /// An assignment blocks its thread, with a runtime of its own. Within another runtime, build generators in
 /// `tokio::task::spawn_blocking`.
@@ -60,8 +60,8 @@ impl<E: Engine> ServerWorkerNodes<E> {
     /// Sets how far the clocks of host and server may differ; not checked if not set. If they differ more, the
     /// assignment fails before it uses up a worker id.
     ///
-    /// At their starts, the clocks of hosts that check this differ by at most twice the limit plus the network's delay.
-    /// This keeps uids of several hosts roughly in order of time. Uniqueness does not depend on it.
+    /// The clocks of hosts that check this differ at their starts by at most twice the limit plus the network's delay,
+    /// so their uids are roughly in order of time. Uniqueness does not depend on it.
     #[must_use]
     pub fn max_clock_difference(mut self, limit: Duration) -> Self {
         self.max_clock_difference = Some(limit);

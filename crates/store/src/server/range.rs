@@ -1,9 +1,9 @@
 //! The table `UIDRING_RANGE`, whose only row is the range of worker ids of a database.
 //!
-//! Starts obey the range once the comment of `WORKER_NODE` names it. A MySQL account without rights on a table cannot
-//! tell whether it exists, but every account that may insert into `WORKER_NODE` sees its comment. The statement that
-//! sets the comment waits for all starts that have read `WORKER_NODE`, on all nodes of a Galera cluster too, and later
-//! starts see the comment. So reading the rows after it misses no start that did not know the range.
+//! Starts obey the range once the comment of `WORKER_NODE` names it: on MySQL, an account without rights on a table
+//! cannot tell whether it exists, but whoever may insert into `WORKER_NODE` sees its comment. The statement that sets
+//! the comment waits for all starts that have read `WORKER_NODE`, on all nodes of a Galera cluster too, and later
+//! starts see it. So reading the rows after it misses no start that did not know the range.
 
 use super::connection::Operation;
 use super::engine::Engine;

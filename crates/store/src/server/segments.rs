@@ -29,10 +29,10 @@ use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of};
 
 /// The table `leaf_alloc` of a server, from which segments are loaded.
 ///
-/// The first load opens the connection, and later loads open it again if it broke. Failures that may pass (no
-/// connection, a starting server, a deadlock) are retried until the server's deadline, separately for each tag. If the
-/// connection breaks during a commit, the range is given up, whether or not it was reserved. The first load that finds
-/// a row locked waits for a second. Later ones do not wait, so that other tags proceed.
+/// The first load opens the connection; later ones open it again if it broke. Failures that may pass (no connection, a
+/// starting server, a deadlock) are retried until the deadline, separately for each tag. If a commit is cut off, the
+/// range is given up, whether or not it was reserved. The first load that finds a row locked waits for a second. Later
+/// ones do not wait, so that other tags proceed.
 ///
 /// Tags that wait at the same time are loaded together, up to 128 in a transaction. If one of them prevents that, each
 /// is loaded separately.
@@ -178,8 +178,8 @@ impl<E: Engine> ServerSegments<E> {
         (groups, apart)
     }
 
-    /// Remembers which server reserved a range. The generator uses a range only above all that this process has loaded
-    /// for its tag. What other processes loaded is not known here.
+    /// Remembers which server reserved a range. The generator uses only ranges above all that this process has loaded
+    /// for the tag. It does not know what others loaded.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
         if before.is_some_and(|before| before != server) && !self.store().settings.is_cluster {

@@ -139,10 +139,10 @@ impl<E: Engine> ServerStore<E> {
         self
     }
 
-    /// Refuses a server that may lose committed changes when its machine crashes. If not set, it only logs a warning
-    /// once. Starts, renewals and loads check the server's settings and tables whenever they connect.
+    /// Refuses a server that may lose committed changes when its machine crashes. If not set, it logs one warning.
+    /// Starts, renewals and loads check the server's settings and tables whenever they connect.
     ///
-    /// Segments are then also refused from another server than the first one, unless this is a
+    /// It also refuses segments from any but the first server, unless this is a
     /// [`synchronous_cluster`](Self::synchronous_cluster).
     #[must_use]
     pub fn require_durability(mut self) -> Self {
@@ -150,9 +150,9 @@ impl<E: Engine> ServerStore<E> {
         self
     }
 
-    /// Declares a cluster with synchronous replication: any server that answers has every commit that another has
-    /// confirmed. If not set, a lease is lost, and a load warns, when another server answers than before or the server
-    /// was promoted meanwhile. It may be a replica that lags behind.
+    /// Declares a cluster with synchronous replication: any server that answers has every commit that another
+    /// confirmed. If not set, a lease is lost, and a load warns, when a different or newly promoted server answers: it
+    /// may be a replica that lags behind.
     #[must_use]
     pub fn synchronous_cluster(mut self) -> Self {
         self.settings.is_cluster = true;

@@ -1,7 +1,7 @@
 //! Takes a row of `UIDRING_LEASE`, in SQL.
 //!
-//! Free rows are read first. A row is then taken by one statement, in a transaction of its own, that compares all that
-//! was read. So the row needs no lock in between, and what was read may be outdated.
+//! Free rows are read first. One statement, in a transaction of its own, then takes a row if all that was read still
+//! holds. So the row needs no lock in between, and what was read may be old.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::sql::{Dialect, TABLE_LAYOUT};
 use crate::{Fitting, WorkerRange};
 use tokio::time::sleep;
 
-/// How many free rows are read at a time, and how many of them are tried before reading again. When many start at once,
-/// most of what was read is soon taken.
+/// How many free rows are read, and how many of them are tried before reading again: when many start at once, most are
+/// soon taken.
 const CANDIDATES: u64 = 1_024;
 const TRIES: usize = 16;
 
-/// How often a start may read the same rows and take none, and how long it pauses in between: whoever has locked a row
-/// is about to take it.
+/// How often a start may read the same rows and take none, and the pause in between: whoever has locked a row is about
+/// to take it.
 const PATIENCE: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -57,7 +57,7 @@ impl<E: Engine> Operation<E> for Acquire<'_> {
     }
 
     /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was faster,
-    /// continues in random order, so that starts do not collide at each row. Adds a row only if none is free.
+    /// continues in random order, so that starts do not collide again. Adds a row only if none is free.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Acquired> {
         // A range recorded after this finds the rows that are outside it, or waits for them.
         let range = look_for_range(session).await?;
