@@ -18,8 +18,8 @@
 //! | `zookeeper://USER:PASSWORD@HOST/CHROOT?name=NAME` | from a registry of Leaf | no | `zookeeper`, `zookeeper-tls` |
 //! | `worker:N` | you choose | no | |
 //!
-//! Options follow a `?`, as `NAME=VALUE` separated by `&`. They are listed on [the page of
-//! options](https://docs.rs/crate/uidring/latest/source/docs/options.md).
+//! Options follow a `?`, as `NAME=VALUE` separated by `&`.
+//! [The page of options](https://docs.rs/crate/uidring/latest/source/docs/options.md) lists them.
 //!
 //! By default, a layout with fewer than 100,000 worker ids leases one and gives it back when the generator is dropped.
 //! With more, each start uses up a worker id. `worker=lease` and `worker=disposable` choose.

@@ -46,7 +46,7 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of the system; `PermissionDenied` for anything but a regular file.
+/// Those of the system. Links and special files are refused.
 pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let mut options = options.clone();
     #[cfg(unix)]

@@ -46,7 +46,7 @@ pub trait Operation<E: Engine>: Sync {
     ) -> impl Future<Output = Done<E::Session, Self::Done>> + Send;
 }
 
-/// Does the work. If tables are missing, creates them and does it again, so only then the account needs the right to
+/// Does the work. If tables are missing, creates them and does it again. Only then does the account need the right to
 /// create them.
 async fn work_in<E: Engine, W: Operation<E>>(
     session: &mut E::Session,

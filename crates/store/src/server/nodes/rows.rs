@@ -96,7 +96,7 @@ pub async fn insert_node<S: Session>(
 const NAME_CHARS: usize = 64;
 
 /// Shortens a name to fit the column. It only tells people who has the worker id, so a start must not fail because of
-/// it, nor a lenient server cut it.
+/// it.
 fn shortened(name: &str) -> String {
     // A column may hold ASCII only.
     let plain = |letter| if matches!(letter, ' '..='~') { letter } else { '?' };

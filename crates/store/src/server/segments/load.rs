@@ -70,9 +70,10 @@ impl<E: Engine> Operation<E> for Load<'_> {
 }
 
 impl Load<'_> {
-    /// The SELECT locks the row until the transaction ends, so no other load or new step comes before the UPDATE. The
-    /// UPDATE does not rely on that: it names what was read, so even a table without transactions reserves no range
-    /// twice. The row is then read back, since a smaller column type or a trigger may have changed the value.
+    /// The SELECT reads the committed row and locks it until the transaction ends, so no other load or new step comes
+    /// before the UPDATE. The UPDATE does not rely on that: it names what was read, so even a table without
+    /// transactions reserves no range twice. The row is then read back, since a smaller column type or a trigger may
+    /// have changed it.
     async fn reserve<S: Session>(
         &self,
         session: &mut S,
