@@ -2,15 +2,14 @@
 
 use uidring_store::StoreKind;
 
-/// Lists the engines: the feature of each, schemes of its URLs that do not start with that name, and its crate.
+/// Lists the engines: feature, schemes that do not start with its name, crate.
 macro_rules! engines {
     ($($feature:literal $(| $scheme:literal)* => $engine:ident),+ $(,)?) => {
-        /// Returns the engines of this build.
         pub fn kinds() -> Vec<&'static StoreKind> {
             vec![$(#[cfg(feature = $feature)] &$engine::KIND),+]
         }
 
-        /// The features of engines that this build does not have, and what the schemes of their URLs start with.
+        /// The features of missing engines, and what the schemes of their URLs start with.
         const MISSING: &[(&str, &[&str])] =
             &[$(#[cfg(not(feature = $feature))] ($feature, &[$feature $(, $scheme)*])),+];
     };
@@ -24,7 +23,7 @@ engines! {
     "zookeeper" => uidring_zookeeper,
 }
 
-/// Returns the engine whose URLs begin like this one.
+/// Returns the engine of a URL's scheme.
 pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     let scheme = url.strip_prefix("jdbc:").unwrap_or(url).split(':').next().unwrap_or_default();
     // A driver's name may follow after a `+`.

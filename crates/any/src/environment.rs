@@ -1,4 +1,4 @@
-//! The environment variable with a URL, and those that it replaces.
+//! The environment variable with the URL, and those that it replaces.
 
 use std::env;
 
@@ -6,10 +6,10 @@ use uidring::Error;
 
 use crate::source::FORM;
 
-/// The environment variable with a URL.
+/// The environment variable with the URL.
 pub const VARIABLE: &str = "UIDRING_URL";
 
-/// Environment variables that named a store or a worker id before `UIDRING_URL` did.
+/// Variables that named a store or worker id before `UIDRING_URL`.
 const REPLACED: [(&str, &str); 6] = [
     ("UIDRING_MYSQL_URL", "set UIDRING_URL to the same URL"),
     ("UIDRING_POSTGRES_URL", "set UIDRING_URL to the same URL"),
@@ -25,7 +25,6 @@ const REPLACED: [(&str, &str); 6] = [
     ("UIDRING_WORKER_ID", "set UIDRING_URL to worker:N"),
 ];
 
-/// Returns the URL in [`VARIABLE`].
 pub fn url() -> Result<Option<String>, Error> {
     let is_set = |name: &str| env::var_os(name).is_some();
     if let Some((name, advice)) = REPLACED.iter().find(|(name, _)| is_set(name)) {
@@ -36,7 +35,7 @@ pub fn url() -> Result<Option<String>, Error> {
     url.into_string().map_err(not_utf8).map(Some)
 }
 
-/// Returns the error where [`VARIABLE`] has to be set.
+/// Returns the error if [`VARIABLE`] is not set.
 pub fn not_set() -> Error {
     wrong(format!("{VARIABLE} is not set; set it to {FORM}"))
 }

@@ -1,4 +1,4 @@
-//! Why no id was handed out, by any generator.
+//! Why any generator handed out no id.
 
 use uidring::segment::SegmentError;
 use uidring::{Error, FillError, TakeError};
@@ -7,10 +7,10 @@ use uidring::{Error, FillError, TakeError};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnyTakeError {
-    /// What a cached or clock-driven generator says.
+    /// From a cached or clock-driven generator.
     #[error(transparent)]
     Uid(#[from] TakeError),
-    /// What a generator of segments says.
+    /// From a segment generator.
     #[error(transparent)]
     Segment(Box<SegmentError>),
 }

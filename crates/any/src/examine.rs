@@ -1,4 +1,4 @@
-//! Checks a URL and its store for what would make a start fail, and for what could go wrong later.
+//! Examines a URL and its store for what could make a start fail, now or later.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -18,26 +18,26 @@ use crate::rows;
 use crate::source::Source;
 use crate::worker::WorkerKind;
 
-/// A layout or a table that ends sooner is a risk.
+/// A layout or table that ends sooner is a risk.
 const SOON: Duration = Duration::from_secs(365 * 86_400);
 
-/// What the examination of a URL found.
+/// The result of examining a URL.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Examined {
     /// The store, without user and password.
     pub place: String,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// The worker ids that starts get here.
     workers: Option<Workers>,
 }
 
-/// Worker ids, and of what.
+/// A set of worker ids, and what they are for.
 #[derive(Debug)]
 struct Workers {
     kind: WorkerKind,
-    /// What tells the store from others; `None` for a worker id of the caller's choice.
+    /// Identifies the store; `None` for a worker id that you choose.
     store: Option<String>,
     ids: RangeInclusive<u64>,
     layout: Layout,
@@ -45,8 +45,8 @@ struct Workers {
 }
 
 impl Options {
-    /// Examines the store and the options for what makes a start fail, and for what could go wrong later. It changes
-    /// nothing and uses up no worker id. It blocks until the store has answered.
+    /// Examines the options and the store for what makes a start fail now or later. Changes nothing and uses up no
+    /// worker id. Blocks until the store has answered.
     ///
     /// ```
     /// use uidring_any::{Options, Verdict};
@@ -94,7 +94,7 @@ impl Options {
         let (kind, namespace) = (self.worker_kind(), self.given.text(&rows::NAMESPACE));
         let namespace = namespace.map(str::to_owned);
         let workers = ids.map(|ids| Workers { kind, store, ids, layout, namespace });
-        // What has been said of the store is not said again.
+        // Do not report a fault of the store twice.
         if findings.iter().all(|finding| finding.verdict < Verdict::Fault)
             && let Err(error) = self.prepare()
         {
@@ -103,7 +103,7 @@ impl Options {
         Examined { place, findings, workers }
     }
 
-    /// Examines a store, and returns the worker ids that starts get there.
+    /// Examines a store, and returns the worker ids that its starts get.
     fn in_store(
         &self,
         store: &dyn AnyStore,
@@ -130,7 +130,7 @@ impl Options {
                 findings.extend(self.tag(store));
                 return None;
             }
-            // Nobody else has the ordinal's worker id.
+            // An ordinal's worker id has no other user.
             StoreUse::Ordinal(worker_id, _) => return Some(worker_id..=worker_id),
             _ if store.worker_file().is_some_and(|file| !file.exists()) => {
                 return Some(1..=layout.max_worker_id());
@@ -159,7 +159,7 @@ impl Options {
         })
     }
 
-    /// Says in the finding about TLS who has signed the server's certificate.
+    /// Adds to the finding about TLS who signed the server's certificate.
     fn with_authority(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
         if let Ok(Tls { mode: Some(TlsMode::Verify), .. }) = Tls::of(&self.given)
             && let Some(tls) = findings.iter_mut().find(|finding| finding.about == "TLS")
@@ -207,12 +207,11 @@ fn life(layout: &Layout) -> Finding {
     }
 }
 
-/// The worker ids that a store may hand out.
 fn ids(fitting: Fitting) -> RangeInclusive<u64> {
     fitting.first()..=fitting.last()
 }
 
-/// Says how many worker ids are left to starts that use them up.
+/// Says how many disposable worker ids are left.
 fn disposable(
     store: &dyn AnyStore,
     layout: &Layout,
@@ -240,10 +239,10 @@ fn disposable(
     Ok((ids(fitting), finding))
 }
 
-/// Finds a lease of a worker id that the counter has not reached: it will hand it out again.
+/// Finds a lease above the counter, which will hand out that worker id again.
 fn lost_rows(store: &dyn AnyStore, usage: &WorkerUsage, leases: &[LeaseRow]) -> Option<Finding> {
     let leased = leases.iter().map(|row| row.worker_id).max()?;
-    // A file is examined by its own engine, and that of an ordinal has a lease alone.
+    // A file's engine examines it, and an ordinal's file has only the lease.
     if store.worker_file().is_some() || usage.newest >= Some(leased) {
         return None;
     }
@@ -335,7 +334,7 @@ fn registered(
 }
 
 impl Workers {
-    /// What keeps its worker ids apart from those of others.
+    /// Says how to keep its worker ids apart from others.
     fn remedy(&self) -> &'static str {
         match self.kind {
             WorkerKind::Chosen => "choose another worker id",
@@ -350,10 +349,10 @@ impl Workers {
 }
 
 impl Examined {
-    /// Compares the worker ids that both stores hand out; `None` if one hands out none. Uids of different layouts or
-    /// namespaces may have the same worker ids.
+    /// Compares the worker ids of both stores; `None` if one hands out none. Uids of different layouts or namespaces
+    /// may share worker ids.
     ///
-    /// Two addresses of one server are taken for two stores, and the same address for one.
+    /// Two addresses of one server count as two stores, and the same address as one.
     pub fn overlap(&self, other: &Self) -> Option<Finding> {
         let (ours, theirs) = (self.workers.as_ref()?, other.workers.as_ref()?);
         let [a, b] = [&self.place, &other.place];

@@ -12,39 +12,39 @@ use uidring_store::TableError;
 
 use crate::{AnyFillError, AnyTakeError};
 
-/// How many ids of a segment are converted at once.
+/// How many ids of a segment to convert at once.
 const PORTION: usize = 256;
 
-/// A generator whose kind a URL chose.
+/// A generator of the kind that a URL chose.
 ///
-/// Its methods may be called from any number of threads at once. If one take returns before another begins, its id is
-/// smaller; ids of segments keep that order within the process, and with `order=per-thread` the ids of each thread do. A
-/// take costs one branch more than a take from the generator itself; that branch always goes the same way.
-// A tag of its own: the compiler would compute the kind from a field of a generator, by three instructions more.
+/// Any number of threads may call its methods at once. If one take returns before another begins, its id is smaller:
+/// for segments within this process, with `order=per-thread` within a thread. A take costs one predictable branch more
+/// than on the generator itself.
+// An explicit tag: computing it from a generator's field would take three more instructions.
 #[repr(u8)]
 #[expect(clippy::large_enum_variant, reason = "a program has few of them")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnyGenerator {
-    /// With a ring that a thread keeps full.
+    /// Takes from a ring that a thread keeps full.
     Cached(CachedUidGenerator),
-    /// With the numbers of a tag.
+    /// Takes the numbers of a tag.
     Segment(TagGenerator),
-    /// Of another kind. These are one variant, since a fourth would cost each take of the first an instruction.
+    /// Another kind. One variant for both, since a fourth variant would cost each take of the first an instruction.
     Other(OtherGenerator),
 }
 
-/// A generator of a kind that URLs seldom choose.
+/// A generator of a less common kind.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OtherGenerator {
-    /// With the clock, which each take reads.
+    /// Reads the clock at each take.
     Clocked(ClockedUidGenerator),
-    /// With a ring, in which each thread counts through blocks of its own.
+    /// Takes from a ring, with a block of uids for each thread.
     PerThread(PerThreadGenerator<Arc<CachedUidGenerator>>),
 }
 
-/// A generator of segments, and the tag to take from.
+/// A segment generator, and the tag to take from.
 #[derive(Debug)]
 pub struct TagGenerator {
     tag: SegmentHandle,
@@ -56,7 +56,7 @@ impl TagGenerator {
     ///
     /// # Errors
     ///
-    /// Those of [`SegmentGenerator::tag`].
+    /// As [`SegmentGenerator::tag`].
     pub fn new(generator: SegmentGenerator, tag: &str) -> Result<Self, SegmentError> {
         Ok(Self { tag: generator.tag(tag)?, generator })
     }
@@ -68,19 +68,19 @@ impl TagGenerator {
 pub enum AnyStats {
     /// Of a cached generator.
     Cached(CachedStats),
-    /// Of a generator on the clock.
+    /// Of a clock-driven generator.
     Clocked(ClockedStats),
     /// Of a tag.
     Segment(SegmentStats),
 }
 
 impl AnyGenerator {
-    /// Returns the next id. If none is ready, the option `take` decides; by default it waits.
+    /// Returns the next id. If none is ready, the option `take` decides; by default, it waits.
     ///
     /// # Errors
     ///
-    /// Those of [`UidGenerator::next_uid`] and [`SegmentHandle::next_id`].
-    // Where it is not inlined, the result goes through memory.
+    /// As [`UidGenerator::next_uid`] and [`SegmentHandle::next_id`].
+    // If not inlined, the result goes through memory.
     #[inline(always)]
     pub fn next_uid(&self) -> Result<Uid, AnyTakeError> {
         match self {
@@ -90,11 +90,11 @@ impl AnyGenerator {
         }
     }
 
-    /// Returns the next id if one is ready. It never waits.
+    /// Returns the next id if one is ready. Never waits.
     ///
     /// # Errors
     ///
-    /// Those of [`UidGenerator::try_next_uid`] and [`SegmentHandle::try_next_id`].
+    /// As [`UidGenerator::try_next_uid`] and [`SegmentHandle::try_next_id`].
     #[inline(always)]
     pub fn try_next_uid(&self) -> Result<Uid, AnyTakeError> {
         match self {
@@ -104,8 +104,7 @@ impl AnyGenerator {
         }
     }
 
-    /// [`next_uid`](Self::next_uid) for a task. It waits without blocking its thread, on any runtime, and no id is lost
-    /// if the future is dropped.
+    /// Async [`next_uid`](Self::next_uid), on any runtime. Dropping the future loses no id.
     ///
     /// # Errors
     ///
@@ -123,11 +122,11 @@ impl AnyGenerator {
         }
     }
 
-    /// Fills the whole of `out` with increasing ids.
+    /// Fills `out` with increasing ids.
     ///
     /// # Errors
     ///
-    /// [`AnyFillError`] says how many ids were filled in before the error: those are good.
+    /// [`AnyFillError`] says how many valid ids were filled in before the error.
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), AnyFillError> {
         match self {
             Self::Cached(generator) => generator.fill(out).map_err(|failed| failed.map(Into::into)),
@@ -142,7 +141,7 @@ impl AnyGenerator {
     ///
     /// # Errors
     ///
-    /// [`Error::UidOutOfLayout`] for a uid that this generator cannot have made;
+    /// [`Error::UidOutOfLayout`] if this generator cannot have made the uid;
     /// [`TableError::Lacks`](uidring_store::TableError::Lacks) for a tag, whose ids are plain numbers.
     pub fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
         match self {
@@ -164,7 +163,7 @@ impl AnyGenerator {
     ///
     /// # Errors
     ///
-    /// [`SegmentError::Forked`] of a tag's.
+    /// [`SegmentError::Forked`], only for a tag.
     pub fn stats(&self) -> Result<AnyStats, SegmentError> {
         Ok(match self {
             Self::Cached(generator) => AnyStats::Cached(generator.stats()),
@@ -176,7 +175,7 @@ impl AnyGenerator {
         })
     }
 
-    /// Ends the generator: takers that wait are released, and every later take fails. It gives a leased worker id back.
+    /// Ends the generator, and gives a leased worker id back. Waiting takers are released, and every later take fails.
     pub fn close(&self) {
         match self {
             Self::Cached(generator) => generator.close(),
@@ -186,7 +185,7 @@ impl AnyGenerator {
         }
     }
 
-    /// Returns the generator whose ring the ids come from; `None` of other kinds.
+    /// Returns the generator whose ring the ids come from, if it has one.
     pub fn as_cached(&self) -> Option<&CachedUidGenerator> {
         match self {
             Self::Cached(generator) => Some(generator),
@@ -195,7 +194,7 @@ impl AnyGenerator {
         }
     }
 
-    /// Returns the generator as a [`UidGenerator`]; `None` for segments, which have no layout and no worker id.
+    /// Returns the generator as a [`UidGenerator`]; `None` for segments, which have no layout and worker id.
     pub fn as_uid_generator(&self) -> Option<&(dyn UidGenerator + Send + Sync)> {
         match self {
             Self::Cached(generator) => Some(generator),
@@ -230,7 +229,6 @@ impl OtherGenerator {
     }
 }
 
-/// An id of a tag is below its `max_id`, which is an `i64`.
 #[inline]
 fn uid(id: u64) -> Uid {
     Uid::new(id).expect("an id of a tag is below its max_id, an i64")
@@ -247,7 +245,7 @@ fn fill(tag: &SegmentHandle, out: &mut [Uid]) -> Result<(), AnyFillError> {
             *out = uid(*id);
         }
         result.map_err(|mut failed| {
-            // A forked child has none: its parent has those of earlier portions, too.
+            // A forked child has no valid ids: the parent has those of earlier portions, too.
             failed.filled = match failed.error {
                 SegmentError::Forked => 0,
                 _ => before + failed.filled,

@@ -2,11 +2,11 @@
 
 use uidring::{Bits, Layout, Tick};
 
-/// How a layout is written.
+/// How to write a layout.
 pub const FORM: &str = "`uid`, `uid-long`, `snowflake`, `leaf` or `javascript-safe`; the widths of time, worker and sequence in \
                         bits, as in `31/10/22`; or widths, tick and epoch, as in `41/10/12/ms/2020-01-01`";
 
-/// The most time bits that a layout has without a tick: as seconds, 2,177 years.
+/// The most time bits of a layout without a tick. As seconds, they last 2,177 years.
 const MOST_SECONDS: u8 = 36;
 
 /// Reads a layout. Widths alone count seconds since 2026. No error repeats the text.

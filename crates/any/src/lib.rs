@@ -1,4 +1,4 @@
-//! Any generator of uidring, by its URL.
+//! Opens any generator of uidring by its URL.
 //!
 //! ```no_run
 //! let generator = uidring_any::open("postgres://app@localhost/ids?layout=snowflake")?;
@@ -7,7 +7,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The URL says where worker ids come from and how the generator behaves:
+//! The URL says where worker ids come from, and how the generator behaves:
 //!
 //! | URL | worker ids | segments | feature |
 //! |---|---|---|---|
@@ -18,13 +18,13 @@
 //! | `zookeeper://USER:PASSWORD@HOST/CHROOT?name=NAME` | from a registry of Leaf | no | `zookeeper`, `zookeeper-tls` |
 //! | `worker:N` | you choose | no | |
 //!
-//! Options follow after a `?`, as `NAME=VALUE` separated by `&`:
-//! [the page of options](https://docs.rs/crate/uidring/latest/source/docs/options.md) lists them.
+//! Options follow a `?`, as `NAME=VALUE` separated by `&`.
+//! [The page of options](https://docs.rs/crate/uidring/latest/source/docs/options.md) lists them.
 //!
-//! By default, a layout with fewer than 100,000 worker ids leases one, and gives it back when the generator is dropped;
-//! with more, each start uses up a worker id of its own. `worker=lease` and `worker=disposable` choose.
+//! By default, a layout with fewer than 100,000 worker ids leases one and gives it back when the generator is dropped.
+//! With more, each start uses up a worker id. `worker=lease` and `worker=disposable` choose.
 //!
-//! Programs that need one engine and no URL can use its crate by itself, such as `uidring-postgres`.
+//! If you need one engine and no URL, use its crate alone, such as `uidring-postgres`.
 
 mod engines;
 mod environment;
@@ -62,7 +62,7 @@ mod readme {}
 #[doc = include_str!("../../../docs/options.md")]
 mod docs_options {}
 
-/// What flags and the page of options are made of. Outside semantic versioning.
+/// The tables behind flags and the page of options. Exempt from semantic versioning.
 #[doc(hidden)]
 pub mod table {
     pub use crate::engines::kinds;
@@ -70,7 +70,7 @@ pub mod table {
     pub use crate::rows::{GENERATORS, WORKERS, flags};
 }
 
-/// Opens the generator of this URL. It blocks until the store has answered.
+/// Opens the generator of this URL. Blocks until the store has answered.
 ///
 /// ```
 /// let generator = uidring_any::open("worker:7?layout=snowflake")?;
@@ -80,16 +80,16 @@ pub mod table {
 ///
 /// # Errors
 ///
-/// Those of [`Options::from_url`] and [`Options::open`].
+/// As [`Options::from_url`] and [`Options::open`].
 pub fn open(url: &str) -> Result<AnyGenerator, Error> {
     Options::from_url(url)?.open()
 }
 
-/// [`open`] for a task: what blocks runs in a thread of its own.
+/// Async [`open`]. The blocking work runs in its own thread.
 ///
 /// # Errors
 ///
-/// Those of [`open`]; [`Error::Thread`] if the operating system starts no thread.
+/// As [`open`]. Also [`Error::Thread`] if no thread can be started.
 pub async fn open_async(url: &str) -> Result<AnyGenerator, Error> {
     Options::from_url(url)?.open_async().await
 }

@@ -1,4 +1,4 @@
-//! A URL that was read, and what code adds to it.
+//! The options of a URL, and those that code adds.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use crate::rows::{self, CACHED, CLOCKED, GENERATORS, LEASED, ORDINAL, SEGMENT};
 use crate::source::{FORM, STORE_FORM, Source};
 use crate::worker::{self, WorkerKind};
 
-/// Without `boost-power`.
+/// The default of `boost-power`.
 const USUAL_POWER: u32 = 3;
 
-/// The options of a generator: those of its URL, and what code adds.
+/// The options of a generator: those of its URL, and those that code adds.
 ///
 /// ```
 /// use uidring_any::Options;
@@ -43,32 +43,33 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads a URL. It does not connect.
+    /// Reads a URL. Does not connect.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address) says what is wrong with the URL or its options. It
-    /// does not repeat the URL, which may hold a password.
+    /// [`ServerError::Address`](uidring_store::ServerError::Address) says what is wrong with the URL or its options.
+    /// The URL may hold a password, so it is not repeated.
     pub fn from_url(url: &str) -> Result<Self, Error> {
         Self::read(url, "as given", false)
     }
 
-    /// Reads a URL of a file of settings. Errors say where it is in the words of `place`: `in /etc/shop.toml`.
+    /// Reads a URL from a settings file. Errors name the file by `place`, such as `in /etc/shop.toml`.
     ///
     /// # Errors
     ///
-    /// Those of [`from_url`](Self::from_url), also for a relative path, which would mean different files in different
-    /// folders.
+    /// As [`from_url`](Self::from_url). Also fails for a relative path, whose meaning would depend on the working
+    /// directory.
     pub fn from_settings(url: &str, place: &str) -> Result<Self, Error> {
         Self::read(url.trim(), place, true)
     }
 
-    /// Reads the URL in the first line of this file, which keeps a password out of the list of processes.
+    /// Reads the URL in the first line of a file, which keeps a password out of the list of processes.
     ///
     /// # Errors
     ///
-    /// Those of [`from_settings`](Self::from_settings); [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
-    /// read; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) if the path is the URL itself.
+    /// As [`from_settings`](Self::from_settings). Also
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be read, and
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) if the path is the URL itself.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         if Source::of(&path.to_string_lossy()).is_ok() {
@@ -83,26 +84,26 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Those of [`from_settings`](Self::from_settings); [`Error::Environment`] if the variable is not set or not UTF-8.
+    /// As [`from_settings`](Self::from_settings). Also [`Error::Environment`] if the variable is not set or not UTF-8.
     pub fn from_env() -> Result<Self, Error> {
         Self::of_variable()?.ok_or_else(environment::not_set)
     }
 
-    /// Reads the URL in `UIDRING_URL`, or this URL if the variable is not set.
+    /// Reads the URL in `UIDRING_URL`, or `url` if the variable is not set.
     ///
     /// # Errors
     ///
-    /// Those of [`from_env`](Self::from_env) and [`from_url`](Self::from_url).
+    /// As [`from_env`](Self::from_env) and [`from_url`](Self::from_url).
     pub fn from_env_or(url: &str) -> Result<Self, Error> {
         Self::of_variable()?
             .map_or_else(|| Self::read(url, &format!("{url} by default"), false), Ok)
     }
 
-    /// Returns whether the environment variable `UIDRING_URL` is set.
+    /// Returns whether `UIDRING_URL` is set.
     ///
     /// # Errors
     ///
-    /// [`Error::Environment`] if a variable is set that `UIDRING_URL` replaces.
+    /// [`Error::Environment`] if `UIDRING_URL` is not UTF-8, or a variable that it replaces is set.
     pub fn is_in_env() -> Result<bool, Error> {
         Ok(environment::url()?.is_some())
     }
@@ -116,8 +117,7 @@ impl Options {
         self.set_by(name, value, None)
     }
 
-    /// [`set`](Self::set), for an option that errors call `called`, such as `--layout`. If the URL sets it to the same
-    /// value, that is no error.
+    /// [`set`](Self::set), but errors call the option `called`, such as `--layout`. The URL may set the same value.
     ///
     /// # Errors
     ///
@@ -126,14 +126,14 @@ impl Options {
         self.set_by(name, value, Some(called))
     }
 
-    /// Forgets an option of the URL, so that another value can be set.
+    /// Removes an option of the URL, so that you can set another value.
     #[must_use]
     pub fn unset(mut self, name: &str) -> Self {
         self.given.remove(&self.source.takers(), name);
         self
     }
 
-    /// Returns the value of an option, if it is set.
+    /// Returns the value of an option, if set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.given.get(name)
     }
@@ -152,7 +152,7 @@ impl Options {
         })
     }
 
-    /// Returns where the worker id of a generator with a layout comes from.
+    /// Returns where the worker id comes from.
     pub fn worker_kind(&self) -> WorkerKind {
         match self.source {
             Source::Fixed(_) => WorkerKind::Chosen,
@@ -161,12 +161,12 @@ impl Options {
         }
     }
 
-    /// Returns what a start with these options wants of its store.
+    /// Returns what a start needs from its store.
     ///
     /// # Errors
     ///
-    /// [`Error::Environment`] if the options say `worker=ordinal`, and the environment does not name the ordinal, or one
-    /// that is not a worker id of the layout.
+    /// [`Error::Environment`] with `worker=ordinal` if the environment names no ordinal, or one that is not a worker id
+    /// of the layout.
     pub fn store_use(&self) -> Result<StoreUse, Error> {
         let layout = self.layout();
         Ok(match self.worker_kind() {
@@ -179,18 +179,18 @@ impl Options {
         })
     }
 
-    /// Issues only uids above this one: the greatest so far with the worker id of a `worker:` URL, which has no memory.
+    /// Issues only uids above this one. A worker id of a `worker:` URL has no memory, so pass the greatest uid so far.
     #[must_use]
     pub fn start_after(mut self, uid: Uid) -> Self {
         self.start_after = Some(uid);
         self
     }
 
-    /// Returns the store, to look after its worker ids, leases and tags. It does not connect.
+    /// Returns the store, for administration. Does not connect.
     ///
     /// # Errors
     ///
-    /// Those of the store's files; [`ServerError::Address`](uidring_store::ServerError::Address) if options contradict
+    /// Errors of the store's files; [`ServerError::Address`](uidring_store::ServerError::Address) if options contradict
     /// each other, or for a `worker:` URL, which has no store.
     pub fn store(&self) -> Result<Box<dyn AnyStore>, Error> {
         match self.source {
@@ -203,23 +203,23 @@ impl Options {
         }
     }
 
-    /// Builds the generator. It blocks until the store has answered.
+    /// Builds the generator. Blocks until the store has answered.
     ///
     /// # Errors
     ///
-    /// Those of [`prepare`](Self::prepare), [`CachedBuilder::build`], [`ClockedBuilder::build`], [`SegmentGenerator`](uidring::SegmentGenerator)
-    /// and the store.
+    /// As [`prepare`](Self::prepare), [`CachedBuilder::build`], [`ClockedBuilder::build`] and
+    /// [`SegmentGenerator`](uidring::SegmentGenerator); the store's error.
     pub fn open(self) -> Result<AnyGenerator, Error> {
         self.prepare()?.open()
     }
 
-    /// Checks all options. It does not connect, and uses up no worker id.
+    /// Checks all options. Does not connect, and uses up no worker id.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the engine or the generator does not take an
-    /// option; [`Error::WorkerIdOutOfRange`] for a worker id that the layout does not have; [`Error::Environment`] if the
-    /// environment does not name a pod's ordinal or an instance; those of the files that the URL names.
+    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the engine or the generator does not have an
+    /// option; [`Error::WorkerIdOutOfRange`] if the layout does not have the worker id; [`Error::Environment`] if the
+    /// environment names no ordinal or no instance; errors of the files that the URL names.
     pub fn prepare(self) -> Result<Prepared, Error> {
         let kind = self.generator();
         let chosen = match kind {
@@ -237,16 +237,16 @@ impl Options {
         }
     }
 
-    /// [`open`](Self::open) for a task: what blocks runs in a thread of its own.
+    /// Async [`open`](Self::open). The blocking work runs in its own thread.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open); [`Error::Thread`] if the operating system starts no thread.
+    /// As [`open`](Self::open). Also [`Error::Thread`] if no thread can be started.
     pub async fn open_async(self) -> Result<AnyGenerator, Error> {
         in_own_thread(|| self.open()).await
     }
 
-    /// Returns the option `generator`, or its default: `segment` if a tag is given, else `cached`.
+    /// Returns the option `generator` or its default.
     pub(crate) fn generator(&self) -> &str {
         let default = if self.given.text(&rows::TAG).is_some() { "segment" } else { "cached" };
         self.given.text(&rows::GENERATOR).unwrap_or(default)
@@ -280,7 +280,7 @@ impl Options {
         Ok(self)
     }
 
-    /// Refuses a relative path where paths must be absolute.
+    /// Refuses a relative path if paths must be absolute.
     fn check_paths(&self) -> Result<(), Error> {
         if !self.is_absolute {
             return Ok(());
@@ -351,7 +351,7 @@ impl Options {
         }
         let tag = self.given.text(&rows::TAG);
         let tag = tag.ok_or_else(|| self.unfit("generator=segment needs a `tag`"))?;
-        // It may hold a password, and errors name the tag.
+        // A URL may hold a password, and errors name the tag.
         if tag.contains("://") {
             return Err(TableError::UrlForTag.into());
         }
@@ -368,7 +368,7 @@ impl Options {
         self.given.text(&rows::TAKE).and_then(|text| rows::policy(text).ok())
     }
 
-    /// Sets what all generators with a layout have.
+    /// Sets what all generators with a layout share.
     fn set_up<O>(&self, builder: GeneratorBuilder<O>) -> Result<GeneratorBuilder<O>, Error> {
         let layout = self.layout();
         let mut builder = builder.layout(layout).worker_from(self.worker(layout)?);
@@ -413,7 +413,7 @@ impl Options {
     /// Refuses the options of other kinds of worker ids.
     fn refuse_workers(&self, chosen: &Owner) -> Result<(), Error> {
         self.refuse_others(chosen, &rows::WORKERS)?;
-        // The engine takes this option, but only for disposable worker ids.
+        // The engine has this option, but only for disposable worker ids.
         let compares = [&LEASED, &ORDINAL, &SEGMENT].iter().all(|owner| owner.name != chosen.name);
         match self.given.text(&MAX_CLOCK_DIFFERENCE) {
             Some(_) if !compares => Err(self.unfit(format!(
@@ -428,7 +428,7 @@ impl Options {
         self.given.refuse_others(chosen, owners).map_err(|problem| self.unfit(problem))
     }
 
-    /// Options that do not go together, or with what they are for.
+    /// Returns the error of options that contradict each other, or do not fit their purpose.
     fn unfit(&self, problem: impl Into<String>) -> Error {
         ServerError::Options { problem: problem.into(), place: self.place.clone() }.into()
     }
@@ -437,7 +437,7 @@ impl Options {
         wrong(&self.source, &self.place, problem.into())
     }
 
-    /// Says where a URL was found that an engine calls wrong.
+    /// Adds where a URL was found to an engine's error.
     fn placed(&self, error: Error) -> Error {
         match error.store() {
             Some(ServerError::Address { problem, form, .. }) => {

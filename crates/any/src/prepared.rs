@@ -1,4 +1,4 @@
-//! A generator that is not opened yet.
+//! A generator that is not yet opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,39 +11,39 @@ use uidring::{Error, PerThreadGenerator, SegmentGenerator};
 
 use crate::{AnyGenerator, OtherGenerator, TagGenerator};
 
-/// A generator whose options are checked, and which is not opened yet: code can set what a URL cannot.
+/// A generator with checked options that is not yet opened. Code can set what a URL cannot.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Prepared {
-    /// With a ring that a thread keeps full.
+    /// Takes from a ring that a thread keeps full.
     Cached(Box<CachedBuilder>),
-    /// The same, in which each thread counts through blocks of its own.
+    /// The same, with a block of uids for each thread.
     PerThread(Box<CachedBuilder>),
-    /// With the clock, which each take reads.
+    /// Reads the clock at each take.
     Clocked(Box<ClockedBuilder>),
-    /// With the numbers of a tag.
+    /// Takes the numbers of a tag.
     Segment(PreparedTag),
 }
 
-/// The tag of a generator that is not opened yet.
+/// The tag of a generator that is not yet opened.
 #[non_exhaustive]
 pub struct PreparedTag {
     /// The source of the tag's segments.
     pub store: Box<dyn SegmentStore>,
     /// The tag.
     pub tag: String,
-    /// What a take does if no id is ready, if the URL says so.
+    /// What a take does if no id is ready, if the URL sets it.
     pub take_policy: Option<TakePolicy>,
-    /// How long a load may take with all its attempts.
+    /// How long a load may take, including retries.
     pub deadline: Duration,
 }
 
 impl Prepared {
-    /// Builds the generator. It blocks until the store has answered.
+    /// Builds the generator. Blocks until the store has answered.
     ///
     /// # Errors
     ///
-    /// Those of [`Options::open`](crate::Options::open).
+    /// As [`Options::open`](crate::Options::open).
     pub fn open(self) -> Result<AnyGenerator, Error> {
         Ok(match self {
             Self::Cached(builder) => AnyGenerator::Cached(builder.build()?),

@@ -1,4 +1,4 @@
-//! The options of generators and of worker ids. The engines' crates have those of stores.
+//! The options of generators and worker ids. The engines' crates have the options of stores.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub static ON_CLOCK_BACK: Row = Row::new(
 )
 .default("stay-ahead");
 
-/// How `take` is written.
+/// How to write `take`.
 const TAKE_FORM: &str = "`wait`, `fail`, or a time such as `500ms`";
 
 pub static TAKE: Row = Row::new(
@@ -118,7 +118,7 @@ pub static ORDINAL_OFFSET: Row = Row::new(
 )
 .default("0");
 
-/// The generators, and what each takes.
+/// The generators and their options.
 pub static GENERATORS: [&Owner; 3] = [&CACHED, &CLOCKED, &SEGMENT];
 
 pub static CACHED: Owner = owner(
@@ -142,7 +142,7 @@ pub static CLOCKED: Owner =
 
 pub static SEGMENT: Owner = owner("generator=segment", &[&GENERATOR, &TAG, &TAKE]);
 
-/// Returns the options for which a program has flags, in the order of the tables.
+/// Returns the options that are also flags, in the order of the tables.
 pub fn flags() -> Vec<&'static Row> {
     let mut flags: Vec<&Row> = Vec::new();
     for row in [&SEGMENT, &CACHED, &DISPOSABLE].iter().flat_map(|owner| owner.rows) {
@@ -153,7 +153,7 @@ pub fn flags() -> Vec<&'static Row> {
     flags
 }
 
-/// The kinds of worker ids, and what each takes.
+/// The kinds of worker ids and their options.
 pub static WORKERS: [&Owner; 3] = [&DISPOSABLE, &LEASED, &ORDINAL];
 
 pub static DISPOSABLE: Owner = owner("worker=disposable", &[&WORKER]);
@@ -163,7 +163,7 @@ pub static LEASED: Owner = owner("worker=lease", &[&WORKER, &LEASE, &LEASE_WAIT]
 pub static ORDINAL: Owner =
     owner("worker=ordinal", &[&WORKER, &LEASE, &LEASE_WAIT, &ORDINAL_OFFSET]);
 
-/// Something without options of its own.
+/// Returns an owner without other clients' parameters.
 pub const fn owner(name: &'static str, rows: &'static [&'static Row]) -> Owner {
     Owner { name, rows, harmless: &[], refused: &[] }
 }

@@ -1,4 +1,4 @@
-//! The URL's scheme: a store of some engine, or a worker id.
+//! What a URL names: a store or a worker id.
 
 use uidring_store::StoreKind;
 use uidring_store::options::{Owner, Takers};
@@ -8,15 +8,15 @@ use crate::engines::{kind_of, kinds};
 use crate::rows::{CACHED, CLOCKED, DISPOSABLE, LEASED, ORDINAL, SEGMENT};
 use crate::worker::{self, FixedWorker};
 
-/// How URLs are written, where the engine is not known.
+/// How to write a URL of an unknown engine.
 pub const FORM: &str =
     "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
 
-/// How the URL of a store is written.
+/// How to write the URL of a store.
 pub const STORE_FORM: &str =
     "the URL of a store, such as sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE";
 
-/// Owners whose options apply only where a URL may choose the kind of worker ids, or a tag.
+/// Owners whose options apply only if a URL may choose the kind of worker ids, or a tag.
 const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
 
 /// Where worker ids come from.
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Returns who takes which options here.
+    /// Returns whose options the URL may set.
     pub fn takers(&self) -> Takers {
         let first = match self {
             Self::Store(kind) => kind.options,

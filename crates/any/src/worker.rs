@@ -9,19 +9,19 @@ use uidring_store::{AnyStore, LeaseOptions};
 
 use crate::rows::{self, DISPOSABLE, LEASED, ORDINAL};
 
-/// How a worker id of one's choice is written.
+/// How to write a chosen worker id.
 pub const FORM: &str = "worker:N, or worker:D/W with Snowflake's datacenter and worker";
 
-/// A worker id of one's choice.
+/// A chosen worker id.
 pub static OWNER: Owner = rows::owner("worker:N", &[]);
 
-/// A worker id of a registry.
+/// A worker id from a registry.
 static REGISTERED: Owner = rows::owner("this engine, which assigns worker ids in its own way", &[]);
 
 /// The bits of Snowflake's datacenter and worker.
 const NODE_BITS: u8 = 10;
 
-/// Layouts with fewer worker ids than this lease them by default: the others are too many to be used up.
+/// Layouts with fewer worker ids lease them by default. Others have too many to use up.
 const MANY: u64 = 100_000;
 
 /// The worker id of a `worker:` URL.
@@ -92,20 +92,20 @@ impl WorkerSource for FixedWorker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerKind {
-    /// The URL names it: `worker:N`.
+    /// The URL names it, as `worker:N`.
     Chosen,
-    /// A registry gives each instance one.
+    /// A registry gives one to each instance.
     Registered,
     /// Each start uses one up.
     Disposable,
-    /// It is leased, and given back when the generator is dropped.
+    /// Leased, and given back when the generator is dropped.
     Leased,
-    /// It is that of the pod's ordinal, and leased.
+    /// Leased, and set by the pod's ordinal.
     Ordinal,
 }
 
 impl WorkerKind {
-    /// The kind that a store's URL chooses, or the layout.
+    /// Returns the kind that a store's URL or the layout chooses.
     pub fn of(given: &Given, layout: Layout) -> Self {
         match given.text(&rows::WORKER) {
             Some("lease") => Self::Leased,
@@ -115,7 +115,7 @@ impl WorkerKind {
         }
     }
 
-    /// What takes the options of this kind.
+    /// Returns the owner of this kind's options.
     pub fn owner(self) -> &'static Owner {
         match self {
             Self::Chosen => &OWNER,
@@ -126,13 +126,13 @@ impl WorkerKind {
         }
     }
 
-    /// Whether somebody else may have the worker id after this process, so that the store has to know what was issued.
+    /// Whether another process may get the worker id later, so that the store must know what was issued.
     pub fn is_given_back(self) -> bool {
         matches!(self, Self::Registered | Self::Leased | Self::Ordinal)
     }
 }
 
-/// Returns the source of a store's worker ids. It does not connect.
+/// Returns the source of a store's worker ids. Does not connect.
 pub fn source(
     kind: WorkerKind,
     store: &dyn AnyStore,
@@ -142,7 +142,7 @@ pub fn source(
     match kind {
         WorkerKind::Leased => Ok(store.lease_table(lease(given))?),
         WorkerKind::Ordinal => {
-            // A store without ordinals says so, whether or not there is one.
+            // A store without ordinals says so first, even if the environment names none.
             store.worker_of(Ordinal::new(0), lease(given))?;
             store.worker_of(ordinal(given, layout)?.0, lease(given))
         }
@@ -151,7 +151,7 @@ pub fn source(
     }
 }
 
-/// Returns the ordinal of this pod, and its worker id.
+/// Returns this pod's ordinal and its worker id.
 pub fn ordinal(given: &Given, layout: Layout) -> Result<(Ordinal, u64), Error> {
     let offset = given.number(&rows::ORDINAL_OFFSET).unwrap_or_default();
     let ordinal = Ordinal::from_env()?.offset(offset);

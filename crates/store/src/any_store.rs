@@ -14,21 +14,20 @@ use crate::{
     WorkerTable,
 };
 
-/// A store whose engine the user of a program chooses. It displays as the path of its file, or as the address of its
-/// server.
+/// A store of the engine that a program's user chose. It displays as the path of its file or the address of its server.
 ///
-/// A method that an engine cannot serve returns [`TableError::Lacks`], which says what the engine has.
+/// A method that the engine does not support returns [`TableError::Lacks`], which says what the engine has.
 pub trait AnyStore: fmt::Display {
-    /// Returns what this engine has, for errors: `worker ids and leases`.
+    /// Returns what this engine has, such as `worker ids and leases`, for errors.
     fn has(&self) -> &'static str;
 
-    /// Returns how long an operation may take, retries included.
+    /// Returns how long an operation may take, including retries.
     fn deadline(&self) -> Duration {
         Duration::from_secs(10)
     }
 
-    /// Returns the table of disposable worker ids. A start fails if the clocks of the server and of this host differ by
-    /// more than `max_clock_difference`; a store without a clock of its own ignores it.
+    /// Returns the table of disposable worker ids. A start fails if the clocks of server and host differ by more than
+    /// `max_clock_difference`. A store without a clock of its own ignores it.
     ///
     /// # Errors
     ///
@@ -41,17 +40,16 @@ pub trait AnyStore: fmt::Display {
         Err(self.lacks("worker ids that each start uses up"))
     }
 
-    /// Returns the worker ids that this store hands out, if they were recorded
-    /// ([`WorkerTable::record_range`]).
+    /// Returns the range of this store, if one is recorded ([`WorkerTable::record_range`]).
     ///
     /// # Errors
     ///
-    /// [`TableError::Lacks`]; what the store says.
+    /// [`TableError::Lacks`], or the store's error.
     fn range(&self) -> Result<Option<WorkerRange>, Error> {
         self.worker_table(None)?.range()
     }
 
-    /// Returns the table of leased worker ids; generators lease with these options.
+    /// Returns the table of leased worker ids. Generators lease with these options.
     ///
     /// # Errors
     ///
@@ -75,12 +73,12 @@ pub trait AnyStore: fmt::Display {
         Err(self.lacks("worker ids of ordinals: for these, name a SQLite file on the pod's volume"))
     }
 
-    /// Returns the source of worker ids of an engine that assigns them in a way of its own
-    /// ([`StoreKind::has_own_workers`](crate::StoreKind::has_own_workers)), such as a registry of instances.
+    /// Returns the source of worker ids if the engine assigns them in its own way
+    /// ([`StoreKind::has_own_workers`](crate::StoreKind::has_own_workers)), as a registry of instances does.
     ///
     /// # Errors
     ///
-    /// [`TableError::Lacks`]; [`Error::Environment`] if the environment has to name this process and does not.
+    /// [`TableError::Lacks`]; [`Error::Environment`] if the environment must name this process and does not.
     fn own_workers(&self) -> Result<Box<dyn WorkerSource + Send>, Error> {
         Err(self.lacks("worker ids of instances"))
     }
@@ -89,7 +87,7 @@ pub trait AnyStore: fmt::Display {
     ///
     /// # Errors
     ///
-    /// [`TableError::Lacks`]; what the store says.
+    /// [`TableError::Lacks`], or the store's error.
     fn instances(&self) -> Result<Vec<LeafNode>, Error> {
         Err(self.lacks("registry of instances"))
     }
@@ -112,7 +110,7 @@ pub trait AnyStore: fmt::Display {
         Err(self.lacks("segments"))
     }
 
-    /// Checks whether a start could get what it wants, without changing anything. Files are read; servers are not asked.
+    /// Checks whether a start could get what it needs, without changing anything. Reads files, but asks no servers.
     ///
     /// # Errors
     ///
@@ -122,7 +120,7 @@ pub trait AnyStore: fmt::Display {
         Ok(())
     }
 
-    /// Checks the same for segments, and returns the names of the tags; none for a server.
+    /// Does the same check for segments, and returns the names of the tags; none for a server.
     ///
     /// # Errors
     ///
@@ -131,12 +129,11 @@ pub trait AnyStore: fmt::Display {
         Ok(Vec::new())
     }
 
-    /// Looks for what makes a start fail that wants this, and for what could go wrong later, as far as the engine alone
-    /// can tell. It changes nothing and uses up no worker id.
+    /// Looks for what makes such a start fail now or later, as far as the engine alone can tell. Changes nothing and
+    /// uses up no worker id.
     fn examine(&self, wanted: StoreUse) -> Findings;
 
-    /// Returns a text that tells this store from others: the path of its file, however that was written, or the address of
-    /// its server.
+    /// Returns a text that identifies this store: the canonical path of its file, or the address of its server.
     fn identity(&self) -> String {
         match self.worker_file() {
             Some(file) => canonical(file).display().to_string(),
@@ -156,7 +153,7 @@ pub trait AnyStore: fmt::Display {
     }
 }
 
-/// The path without links, as far as it exists.
+/// Resolves the links of a path, as far as it exists.
 fn canonical(path: PathBuf) -> PathBuf {
     fs::canonicalize(&path).or_else(|_| absolute(&path)).unwrap_or(path)
 }

@@ -21,7 +21,7 @@ impl Credentials {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`] if the file cannot be read; [`TableError::UrlForPath`];
-    /// [`TableError::Credentials`], which does not repeat what the file holds.
+    /// [`TableError::Credentials`], which does not repeat the file's text.
     pub fn from_file(what: &'static str, path: &Path) -> Result<Self, Error> {
         let text = read_secret(what, path)?;
         match text.lines().next().unwrap_or_default().trim().split_once(':') {

@@ -1,10 +1,10 @@
-//! Which library of cryptography TLS uses.
+//! The cryptography that TLS uses.
 
-/// Makes ring the process's choice unless it has chosen. rustls panics if a process links two libraries of
-/// cryptography and has chosen none.
+/// Makes ring the process's default unless it has one. If a process links two providers and chooses none, rustls
+/// panics.
 pub fn choose_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // It fails if another thread was faster: then there is one.
+        // Fails if another thread was faster, and then there is a default.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

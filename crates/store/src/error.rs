@@ -1,4 +1,4 @@
-//! What goes wrong, with the values and what to do.
+//! Errors of the tables, and what to do about each.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use crate::range::{RangeRefusal, WorkerRange};
 
 /// Why an operation on a table of worker ids, leases or segments failed, in any store.
 ///
-/// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
+/// It is the cause of a [`StoreError`]; [`Error::store`] returns it. A `place` is the store's file, its cluster, or
+/// host, port and name of its database.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// Starts have used up all worker ids that the layout has.
+    /// Starts have used up all worker ids of the layout.
     #[error(
         "{place}: each start has used up a worker id, and the next, {next}, is over the layout's greatest, \
          {max}; start with --worker lease, and if none is free, {}; or use a layout with more worker bits, or a fresh \
@@ -23,7 +24,7 @@ pub enum TableError {
         reuse("FIRST LAST")
     )]
     WorkerIdsUsedUp {
-        /// The file, the cluster, or host, port and name of the database.
+        /// The store's place.
         place: String,
         /// The next worker id.
         next: u64,
@@ -31,27 +32,26 @@ pub enum TableError {
         max: u64,
     },
 
-    /// The next worker id is outside the range that was recorded in the store: starts have used up all of it, or the
-    /// counter went backwards.
+    /// The next worker id is outside the recorded range: starts have used it up, or the counter went backwards.
     #[error("{place}: {}", outside(*next, *range))]
     OutsideRange {
-        /// The file, the cluster, or host, port and name of the database.
+        /// The store's place.
         place: String,
         /// The next worker id.
         next: u64,
-        /// The worker ids of this store.
+        /// The recorded range.
         range: WorkerRange,
     },
 
-    /// The layout has no worker id of the range that was recorded in the store.
+    /// The layout has no worker id of the recorded range.
     #[error(
         "{place}: the worker ids of this store are {range}, and the layout's greatest is {max}: use a layout with more \
          worker bits, or a new database with a lower range"
     )]
     RangeBeyondLayout {
-        /// The file, the cluster, or host, port and name of the database.
+        /// The store's place.
         place: String,
-        /// The worker ids of this store.
+        /// The recorded range.
         range: WorkerRange,
         /// The greatest worker id of the layout.
         max: u64,
@@ -63,88 +63,88 @@ pub enum TableError {
          {recorded}, or use another database (in etcd, another prefix) for {range}"
     )]
     OtherRange {
-        /// The file, the cluster, or host, port and name of the database.
+        /// The store's place.
         place: String,
-        /// The range to be recorded.
+        /// The range to record.
         range: WorkerRange,
-        /// The range of the store.
+        /// The recorded range.
         recorded: WorkerRange,
     },
 
-    /// The store has handed out worker ids outside the range to be recorded.
+    /// The store has handed out worker ids outside the range to record.
     #[error(
         "{place}: worker ids up to {newest} may be in use there, and {range} does not include all of them; nothing was \
          recorded: record a range from 1 to {newest} or above, or use a new database (in etcd, another prefix) for \
          {range}"
     )]
     RangeInUse {
-        /// The file, the cluster, or host, port and name of the database.
+        /// The store's place.
         place: String,
-        /// The range to be recorded.
+        /// The range to record.
         range: WorkerRange,
         /// The greatest worker id so far.
         newest: u64,
     },
 
-    /// A start has a worker id outside the range that is recorded.
+    /// A start has a worker id outside the recorded range.
     #[error(
         "{place}: the range {range} is recorded, but a start has worker id {worker_id}, which is outside it: it began \
          before it could see the range, or ignores ranges, as Baidu's Java client does; end it and delete the rows of \
          its worker id from WORKER_NODE and UIDRING_LEASE, or use a new database"
     )]
     RangeIgnored {
-        /// Host, port and name of the database.
+        /// The store's place.
         place: String,
-        /// The worker ids of this store.
+        /// The recorded range.
         range: WorkerRange,
-        /// A worker id of a start.
+        /// The start's worker id.
         worker_id: u64,
     },
 
-    /// All worker ids that the layout has are held by others, or were used up by starts.
+    /// All worker ids of the layout are held, or used up by starts.
     #[error(
         "{place}: no worker id is free: {}{}",
         Fitting::of(*max, *range).who_has_them(*leased, *held, *ends_in),
         flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
     )]
     NoFreeWorkerId {
-        /// The file, or host, port and name of the database.
+        /// The store's place.
         place: String,
         /// The greatest worker id of the layout.
         max: u64,
-        /// The worker ids of this store, if they were recorded. Otherwise the lowest is 1.
+        /// The recorded range; without one, worker ids begin at 1.
         range: Option<WorkerRange>,
         /// How many have a lease, held or not. Starts without a lease have used up the others.
         leased: u64,
         /// How many are held.
         held: u64,
-        /// When the first of the leases ends, unless it is renewed.
+        /// How soon the first of these leases ends, unless it is renewed.
         ends_in: Option<Duration>,
-        /// What is wrong with a row that nobody holds, if there is one that cannot be used.
+        /// What is wrong with an unusable free row, if any.
         flaw: Option<String>,
     },
 
-    /// The table of leases is for another layout.
+    /// The leases are for another layout.
     #[error(
         "{place}: its leases are for layout {found}, this is {layout}: use the same layout, or another \
          store: a new file (sqlite:PATH?mode=rwc), another database, or in etcd another prefix"
     )]
     LeaseTableLayout {
-        /// The file, or host, port and name of the database.
+        /// The store's place.
         place: String,
-        /// The layout of the leases there.
+        /// The layout of the leases.
         found: String,
-        /// The layout that a worker id was asked for.
+        /// The layout that was asked for.
         layout: String,
     },
 
-    /// A worker id to be freed is held.
+    /// The worker id to free is held.
     #[error(
         "{place}: worker id {worker_id} is held by {owner} until {until}: if that is dead, fence it, \
          or wait until then"
     )]
     LeaseHeld {
-        /// The file, or host, port and name of the database.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,
@@ -154,13 +154,13 @@ pub enum TableError {
         until: Timestamp,
     },
 
-    /// The worker id that a start waited for is held by a process that has renewed its lease meanwhile.
+    /// The worker id that a start waited for is in use: its holder has renewed the lease meanwhile.
     #[error(
         "{place}: worker id {worker_id} is held by {owner}, which is alive: it has renewed its lease while this start \
          waited, until {until}; end that process, or give this one another worker id and file"
     )]
     HolderAlive {
-        /// The file, or host, port and name of the database.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,
@@ -170,19 +170,19 @@ pub enum TableError {
         until: Timestamp,
     },
 
-    /// There is no lease of this worker id.
+    /// The worker id has no lease.
     #[error("{place}: worker id {worker_id} was never leased")]
     NoSuchLease {
-        /// The file, or host, port and name of the database.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,
     },
 
-    /// A worker id cannot be leased that was used by one start.
+    /// [`LeaseTable::reuse`](crate::LeaseTable::reuse) cannot allow leases of this worker id.
     #[error("{place}: worker id {worker_id} is not to be reused: {why}")]
     NotReusable {
-        /// The file, or host, port and name of the database.
+        /// The store's place.
         place: String,
         /// The worker id.
         worker_id: u64,
@@ -190,7 +190,7 @@ pub enum TableError {
         why: &'static str,
     },
 
-    /// Only one of the two variables that name a container's node is set.
+    /// Only one of the two variables that name a node is set.
     #[error(
         "the environment names only half of a node: {set} is set, {missing} is not; set both or none"
     )]
@@ -201,11 +201,11 @@ pub enum TableError {
         missing: &'static str,
     },
 
-    /// The user's data directory, where the embedded stores' files stand by default, is not known.
+    /// The user's data directory is not known. Embedded stores keep their files there by default.
     #[error("no data directory is known for this user (is HOME set?): name the file")]
     NoDataDirectory,
 
-    /// The user's data directory is not an absolute path, and would be another in each folder.
+    /// The user's data directory is a relative path, so it would be another one in each working directory.
     #[error(
         "{variable} is not an absolute path, and so {} would be another file in each folder: correct \
          {variable}, or name the file",
@@ -214,16 +214,16 @@ pub enum TableError {
     RelativeDataDirectory {
         /// The environment variable.
         variable: &'static str,
-        /// What follows from it.
+        /// The data directory that it sets.
         folder: PathBuf,
     },
 
-    /// What a new tag was to be called, or described as, does not fit its column.
+    /// The name or description of a new tag does not fit its column.
     #[error("the {what} of a segment is {length} characters long: {min} to {max} are allowed")]
     TagText {
         /// `tag` or `description`.
         what: &'static str,
-        /// How long it is.
+        /// Its length in characters.
         length: usize,
         /// The least length allowed.
         min: usize,
@@ -231,21 +231,21 @@ pub enum TableError {
         max: usize,
     },
 
-    /// A new tag could not be told from others, or not be seen.
+    /// A new tag is blank or has control characters.
     #[error("a segment's tag is blank, or has control characters; choose a name that can be seen")]
     InvisibleTag,
 
-    /// A URL was given where a tag belongs. It is not repeated here: it may hold a password.
+    /// A URL was given where a tag belongs. It may hold a password, so it is not repeated.
     #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
     UrlForTag,
 
-    /// The tag to be created exists.
+    /// The tag to create exists.
     #[error(
         "there is a tag `{tag}` already, at max_id {max_id} with step {step}; \
          it was left as it is: choose another tag, or use this one"
     )]
     TagExists {
-        /// The tag as the table has it, whose collation may treat another case as the same.
+        /// The tag as the table has it; its collation may ignore case.
         tag: String,
         /// Its position.
         max_id: i64,
@@ -253,7 +253,7 @@ pub enum TableError {
         step: i64,
     },
 
-    /// The row of a tag holds no integer where it should, so that nobody knows which of its ids are in use.
+    /// A column of the tag's row is not an integer, so nobody knows which ids are in use.
     #[error(
         "the {column} of tag `{tag}` {problem}: its row of leaf_alloc was left as it is; set it right, with a max_id above \
          all ids of the tag that are in use"
@@ -263,7 +263,7 @@ pub enum TableError {
         tag: String,
         /// The column, `max_id` or `step`.
         column: &'static str,
-        /// What the column is, such as `is NULL`.
+        /// What is wrong, such as `is NULL`.
         problem: &'static str,
     },
 
@@ -274,7 +274,7 @@ pub enum TableError {
         tag: String,
     },
 
-    /// A URL was given where a path belongs. It is not repeated here: it may hold a password.
+    /// A URL was given where a path belongs. It may hold a password, so it is not repeated.
     #[error(
         "{what} was to be named by its path, and that is a URL, not a path; \
          name a file, or give the URL where one belongs"
@@ -284,14 +284,14 @@ pub enum TableError {
         what: &'static str,
     },
 
-    /// A user and a password are written wrongly. They are not repeated here.
+    /// User and password are not written as `USER:PASSWORD`. They are not repeated.
     #[error("{what}, in the file, are wrong; write USER:PASSWORD")]
     Credentials {
         /// Whose they are.
         what: &'static str,
     },
 
-    /// A store does not have what is wanted of it.
+    /// The store does not have what was asked for.
     #[error("{place} has {has}, and no {what}")]
     Lacks {
         /// The file, or the address of the server.
@@ -302,14 +302,14 @@ pub enum TableError {
         what: &'static str,
     },
 
-    /// A file has an empty path.
+    /// A file's path is empty.
     #[error("{what} was to be named by its path, and the path is empty; name a file")]
     EmptyPath {
         /// What the file should hold.
         what: &'static str,
     },
 
-    /// A file that a database is reached by could not be used.
+    /// A file that the connection needs cannot be used.
     #[error("{what} could not be read from {}", path.display())]
     DatabaseFile {
         /// What the file should hold.
@@ -360,7 +360,7 @@ impl TableError {
 }
 
 impl Fitting {
-    /// Returns the error of a start whose worker id would be this, which is none of them.
+    /// Returns the error of a start that would get the worker id `next`, which does not fit.
     pub fn error(self, place: String, next: u64) -> Error {
         Error::from(match self.range() {
             Some(range) if range.first() > self.max() => {

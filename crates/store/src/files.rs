@@ -1,4 +1,4 @@
-//! Files and folders that programs create or open where others may have put something.
+//! Files and folders in places where others may have put something.
 
 use std::env;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -13,10 +13,9 @@ use crate::TableError;
 ///
 /// # Errors
 ///
-/// [`TableError::NoDataDirectory`], and [`TableError::RelativeDataDirectory`] if the path is not absolute: it
-/// would name another file in each folder that a program is started in.
+/// [`TableError::NoDataDirectory`]; [`TableError::RelativeDataDirectory`] if the path is relative.
 pub fn data_folder() -> Result<PathBuf, Error> {
-    // By its specification a relative one counts as none. Whoever sets it means something else.
+    // The specification ignores a relative path. Whoever sets one means something else, so it is an error here.
     let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from);
     let named = named.filter(|folder| cfg!(target_os = "linux") && folder.is_relative());
     let named = named.filter(|folder| !folder.as_os_str().is_empty());
@@ -30,11 +29,11 @@ pub fn data_folder() -> Result<PathBuf, Error> {
     Ok(folder.join("uidring"))
 }
 
-/// Creates a folder and its parents for their owner only, if they do not exist.
+/// Creates a folder and its parents, for their owner only, if they do not exist.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// Those of the system.
 pub fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -43,12 +42,11 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Opens a file as these options say, unless its name is a link or it is not a regular file. Never waits, as
-/// an open of a FIFO would.
+/// Opens a file, unless its name is a symbolic link or it is not a regular file. Never waits, not even for a FIFO.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// Those of the system. Links and special files are refused.
 pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let mut options = options.clone();
     #[cfg(unix)]
@@ -70,12 +68,12 @@ pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a regular file for reading and writing, after creating it with this mode if there is none. Says
-/// whether it did: only then may the caller give the file away.
+/// Opens a regular file for reading and writing; creates it with this mode if it does not exist. Returns whether it
+/// did, since only then may the caller change the owner.
 ///
 /// # Errors
 ///
-/// As for [`open_regular`].
+/// As [`open_regular`].
 pub fn open_or_create(path: &Path, mode: u32) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -86,7 +84,7 @@ pub fn open_or_create(path: &Path, mode: u32) -> io::Result<(File, bool)> {
     #[cfg(not(unix))]
     let _ = mode;
     loop {
-        // In this order: some systems refuse to create what another user has in a folder of everybody's.
+        // Open first: some systems refuse to create a file that another user owns in a world-writable folder.
         match open_regular(path, &options) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             opened => return Ok((opened?, false)),

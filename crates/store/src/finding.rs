@@ -1,15 +1,15 @@
-//! What an examination of a store finds.
+//! The findings of an examination of a store.
 
 use std::error::Error as StdError;
 
 use uidring::Layout;
 use uidring::adapter::Chain;
 
-/// Something that an examination of a store found.
+/// A finding of an examination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is about, in a word or two: `durability`.
+    /// The subject in a word or two, such as `durability`.
     pub about: &'static str,
     /// How serious it is.
     pub verdict: Verdict,
@@ -17,50 +17,50 @@ pub struct Finding {
     pub text: String,
 }
 
-/// How serious a finding is.
+/// How serious a finding is, from harmless to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It is as it should be.
+    /// All is well.
     Good,
-    /// It works, and may fail later.
+    /// It works now and may fail later.
     Risk,
     /// A start fails, or ids may repeat.
     Fault,
 }
 
-/// What a start wants of a store.
+/// What a start needs from a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreUse {
-    /// A worker id that it uses up.
+    /// A worker id, which it uses up.
     Disposable,
-    /// A worker id that it leases, for uids of this layout.
+    /// A leased worker id, for uids of this layout.
     Lease(Layout),
-    /// The worker id of an ordinal, which it leases, for uids of this layout.
+    /// The leased worker id of an ordinal, for uids of this layout.
     Ordinal(u64, Layout),
     /// The segments of a tag.
     Segments,
 }
 
-/// What an examination of a store found; `Err` if the store cannot be used, and it is pointless to look further.
+/// The findings of an examination. `Err` if the store cannot be used, so that looking further is pointless.
 pub type Findings = Result<Vec<Finding>, Vec<Finding>>;
 
 impl Finding {
-    /// Something that is as it should be.
+    /// Returns a finding that all is well.
     pub fn good(about: &'static str, text: impl Into<String>) -> Self {
         Self { about, verdict: Verdict::Good, text: text.into() }
     }
 
-    /// Something that works, and may fail later.
+    /// Returns a finding of something that works now and may fail later.
     pub fn risk(about: &'static str, text: impl Into<String>) -> Self {
         Self { about, verdict: Verdict::Risk, text: text.into() }
     }
 
-    /// Something that has to be repaired.
+    /// Returns a finding of something to repair.
     pub fn fault(about: &'static str, text: impl Into<String>) -> Self {
         Self { about, verdict: Verdict::Fault, text: text.into() }
     }
 
-    /// An error, with its causes.
+    /// Returns a fault with the error and its causes as its text.
     pub fn error(about: &'static str, error: &(dyn StdError + 'static)) -> Self {
         Self::fault(about, Chain(error).to_string())
     }

@@ -1,4 +1,4 @@
-//! The worker ids that a start can have, and why there is none left.
+//! The worker ids that a start can get, and the errors when none is left.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use uidring::Layout;
 
 use crate::range::WorkerRange;
 
-/// The worker ids that a start can have: those of the layout that are in the store's range.
+/// The worker ids that a start can get: those of the layout within the store's range.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fitting {
@@ -16,22 +16,22 @@ pub struct Fitting {
 }
 
 impl Fitting {
-    /// Those of this layout and range.
+    /// The worker ids of this layout within the range.
     pub fn new(layout: &Layout, range: Option<WorkerRange>) -> Self {
         Self::of(layout.max_worker_id(), range)
     }
 
-    /// Those up to this one, in this range.
+    /// The worker ids up to `max` within the range.
     pub fn of(max: u64, range: Option<WorkerRange>) -> Self {
         Self { max, range }
     }
 
-    /// The range of the store.
+    /// The store's range.
     pub fn range(self) -> Option<WorkerRange> {
         self.range
     }
 
-    /// Whether this worker id is one of them.
+    /// Whether a start can get this worker id.
     pub fn has(self, worker_id: u64) -> bool {
         worker_id <= self.max && self.range.is_none_or(|range| range.contains(worker_id))
     }
@@ -51,7 +51,7 @@ impl Fitting {
         self.left_after(None)
     }
 
-    /// How many there are above the greatest worker id so far.
+    /// How many are above `newest`, the greatest so far.
     pub fn left_after(self, newest: Option<u64>) -> u64 {
         let next = newest.map_or(0, |newest| newest.saturating_add(1));
         (self.last() + 1).saturating_sub(next.max(self.first()))
@@ -67,7 +67,7 @@ impl Fitting {
         self.max
     }
 
-    /// Who has them, and what helps against that.
+    /// Says who has the worker ids, and what to do.
     pub(crate) fn who_has_them(self, leased: u64, held: u64, ends_in: Option<Duration>) -> String {
         let all = self.count();
         let (whose, more) = match self.range {
@@ -98,7 +98,7 @@ impl Fitting {
         if used_up > 0 {
             let used_up = counted(used_up, ["was", "were"]);
             who.push(format!("{used_up} used up by starts without a lease"));
-            // Not those between them that are leased.
+            // `reuse` refuses worker ids that are leased, so name a range only if none is.
             help.push(match leased {
                 0 => reuse(&format!("{} {}", self.first(), self.last())),
                 _ => reuse("FIRST LAST"),
@@ -113,7 +113,7 @@ impl Fitting {
     }
 }
 
-/// As in "of the layout's 1023 worker ids", or "of the 100 worker ids 100-199 of this store".
+/// Displays as "the layout's 1023 worker ids" or "the 100 worker ids 100-199 of this store".
 impl fmt::Display for Fitting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.range {
@@ -129,7 +129,7 @@ impl fmt::Display for Fitting {
     }
 }
 
-/// How worker ids that starts used up come back.
+/// Says how to allow leases of used-up worker ids.
 pub fn reuse(worker_ids: &str) -> String {
     format!(
         "where those starts have ended, allow leases of their worker ids with `uidring worker reuse {worker_ids} \
@@ -137,7 +137,7 @@ pub fn reuse(worker_ids: &str) -> String {
     )
 }
 
-/// Why a worker id outside the store's range is not handed out, and what helps.
+/// Says why a worker id outside the store's range is not handed out, and what to do.
 pub fn outside(next: u64, range: WorkerRange) -> String {
     match next > range.last() {
         true => format!(

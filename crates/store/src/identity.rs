@@ -7,17 +7,17 @@ use uidring::clock::{Clock, SystemClock};
 
 use crate::TableError;
 
-/// What kind of machine a node is.
+/// Whether a node is a container or a machine; the number is the table's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
-    /// A container, named by its environment; 1 in the table.
+    /// A container, named by its environment.
     Container = 1,
-    /// A machine, named by its address; 2 in the table.
+    /// A machine, named by its address.
     Actual = 2,
 }
 
-/// A node's name in `WORKER_NODE`, by the rules of Baidu's UidGenerator. It tells people which node has a
-/// worker id; uniqueness does not depend on it.
+/// A node's name in `WORKER_NODE`, by the rules of Baidu's UidGenerator. It tells people who has a worker id.
+/// Uniqueness does not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct NodeIdentity {
@@ -30,14 +30,13 @@ pub struct NodeIdentity {
 }
 
 impl NodeIdentity {
-    /// Returns a container named by `UIDRING_HOST` and `UIDRING_PORT`; else by `JPAAS_HOST` and
-    /// `JPAAS_HTTP_PORT`, or `JPAAS_HOST_PORT_8080`; else this machine, by its address and, as
-    /// the port, the time in milliseconds and a random number. Blank variables do not count.
+    /// Returns a container named by `UIDRING_HOST` and `UIDRING_PORT`; else by `JPAAS_HOST` and `JPAAS_HTTP_PORT` or
+    /// `JPAAS_HOST_PORT_8080`; else this machine, named by its address, with the time in milliseconds and a random
+    /// number as the port. Blank variables count as unset.
     ///
     /// # Errors
     ///
-    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity) if only one of a host and a port
-    /// is set.
+    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity) if only one of host and port is set.
     pub fn from_env() -> Result<Self, Error> {
         Self::from_variables(|name| Some(env::var_os(name)?.to_string_lossy().into_owned()))
     }
@@ -75,7 +74,7 @@ impl NodeIdentity {
     }
 }
 
-/// The first address of this machine that others could know it by, version 4 before version 6.
+/// Returns this machine's first address that is not a loopback, IPv4 before IPv6.
 fn local_address() -> String {
     let mut addresses: Vec<_> = if_addrs::get_if_addrs()
         .unwrap_or_default()

@@ -1,5 +1,4 @@
-//! Tables `UIDRING_LEASE`, a row for each worker id that is leased: what can be done with them, and
-//! what the stores of them share.
+//! Tables `UIDRING_LEASE`, with a row for each leased worker id: their operations, and code that stores share.
 
 mod acquire;
 mod flaw;

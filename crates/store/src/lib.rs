@@ -1,8 +1,7 @@
-//! What the stores of uidring share: tables `WORKER_NODE`, where every start inserts a row and has its
-//! worker id; tables `UIDRING_LEASE`, from which worker ids are leased; tables `leaf_alloc`, from which
-//! segments are loaded; and how a node is named in them.
+//! Shared code of uidring's stores: the tables `WORKER_NODE` (a row for each start), `UIDRING_LEASE` (leased worker
+//! ids) and `leaf_alloc` (segments), and the names of nodes in them.
 //!
-//! Programs use the crate of a store, which re-exports what they need of this one.
+//! Programs use the crate of a store, which re-exports what they need.
 
 mod any_store;
 mod credentials;
@@ -61,7 +60,7 @@ pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{Counts, IsLeased, WorkerUsage, announce_end};
 pub use self::warn_once::warn_once;
 
-/// Refuses a path that is empty, or a URL, whose password would be in every text about the file.
+/// Refuses an empty path, and a URL, whose password would appear in errors.
 pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     if path.as_os_str().is_empty() {
         return Err(Error::from(TableError::EmptyPath { what }));
@@ -72,7 +71,7 @@ pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a path or another word as a shell takes it.
+/// Quotes a path or another word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:,@%+=".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -81,7 +80,7 @@ pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Reads a file of secrets. No error repeats anything of it.
+/// Reads a file of secrets. Errors repeat nothing of it.
 pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
     check_path(what, path)?;
     let text = read_small_file(path).and_then(|bytes| {
@@ -92,6 +91,6 @@ pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
         path: path.to_owned(),
         source: error.into(),
     })?;
-    // Some editors begin a text with a byte order mark.
+    // Some editors begin a file with a byte order mark.
     Ok(text.trim_start_matches('\u{feff}').to_owned())
 }

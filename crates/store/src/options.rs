@@ -15,24 +15,24 @@ pub use self::shared::{
 pub use self::tls::{Tls, TlsMode};
 use crate::values::{number, time};
 
-/// An option of a URL: `name=value`.
+/// An option of a URL, `name=value`.
 #[derive(Debug)]
 pub struct Row {
     /// Its name.
     pub name: &'static str,
     /// Its names in the engine's other clients.
     pub aliases: &'static [Alias],
-    /// The values it takes.
+    /// Its values.
     pub kind: Kind,
-    /// What applies without it; may be empty.
+    /// What applies without it, or empty.
     pub default: &'static str,
     /// What it does, as a sentence without a full stop.
     pub help: &'static str,
-    /// Whether a program has a flag for it, too.
+    /// Whether programs also have a flag for it.
     pub is_flag: bool,
 }
 
-/// The name of an option in another client of the engine.
+/// The name of an option in another client.
 #[derive(Debug)]
 pub struct Alias {
     /// The name.
@@ -41,24 +41,24 @@ pub struct Alias {
     pub read: fn(&str) -> Result<String, &'static str>,
 }
 
-/// What values an option takes.
+/// The values of an option.
 #[derive(Debug)]
 pub enum Kind {
     /// One of these.
     Words(&'static [&'static str]),
     /// A whole number.
     Number(RangeInclusive<u64>),
-    /// A time, such as `250ms`, `30s` or `5m`; a plain number is in seconds.
+    /// A time, such as `250ms`, `30s` or `5m`. A plain number is in seconds.
     Time(RangeInclusive<Duration>),
     /// The path of a file.
     Path,
-    /// Any text but an empty one.
+    /// Any nonempty text.
     Text,
-    /// A text in a form of its own.
+    /// A text of its own form.
     Form {
-        /// How it is written.
+        /// The form, for errors.
         form: &'static str,
-        /// Says what is wrong with it.
+        /// Says what is wrong.
         check: fn(&str) -> Result<(), String>,
     },
 }
@@ -68,22 +68,22 @@ pub enum Kind {
 pub struct Owner {
     /// Its name, for errors.
     pub name: &'static str,
-    /// The options that it takes.
+    /// The options that it has.
     pub rows: &'static [&'static Row],
-    /// Parameters of other clients that are accepted and have no effect.
+    /// Parameters of other clients that have no effect here.
     pub harmless: &'static [&'static str],
     /// Parameters of other clients that are refused, with advice.
     pub refused: &'static [(&'static str, &'static str)],
 }
 
-/// Who takes which options of a URL.
+/// Whose options a URL may set.
 #[derive(Debug, Default)]
 pub struct Takers {
-    /// Whose options the URL takes. The first names itself in errors.
+    /// The owners of allowed options. Errors name the first.
     pub takes: Vec<&'static Owner>,
-    /// Whose options are read too, for [`Given::refuse_others`].
+    /// Owners whose options are read too, for [`Given::refuse_others`].
     pub refuses: &'static [&'static Owner],
-    /// Engines, for an error that says which one takes the option.
+    /// Engines that an error names if the option belongs to one of them.
     pub elsewhere: Vec<&'static Owner>,
 }
 
@@ -94,12 +94,12 @@ impl From<&'static Owner> for Takers {
 }
 
 impl Row {
-    /// An option without aliases and without a default.
+    /// Returns an option without aliases and default.
     pub const fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
         Self { name, aliases: &[], kind, default: "", help, is_flag: false }
     }
 
-    /// Sets what applies without it.
+    /// Sets what applies without the option.
     #[must_use]
     pub const fn default(self, default: &'static str) -> Self {
         Self { default, ..self }
@@ -111,7 +111,7 @@ impl Row {
         Self { aliases, ..self }
     }
 
-    /// Makes it a flag of programs, too.
+    /// Also makes it a flag of programs.
     #[must_use]
     pub const fn flag(self) -> Self {
         Self { is_flag: true, ..self }
@@ -121,7 +121,7 @@ impl Row {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with it.
+    /// Says what is wrong.
     pub fn check(&self, value: &str) -> Result<(), String> {
         match &self.kind {
             Kind::Words(words) if words.contains(&value) => Ok(()),
@@ -129,7 +129,7 @@ impl Row {
             Kind::Number(range) => number::<u64>(range.clone())(value).map(|_| ()),
             Kind::Time(range) => time(range.clone())(value).map(|_| ()),
             Kind::Path | Kind::Text if value.is_empty() => Err("it is empty".into()),
-            // Paths and names are shown in errors and the log.
+            // Errors and logs show paths and names.
             Kind::Path | Kind::Text if value.contains(char::is_control) => {
                 Err("it has a character that cannot be seen".into())
             }
@@ -140,7 +140,7 @@ impl Row {
 }
 
 impl Alias {
-    /// A name with the same values.
+    /// Returns another name with the same values.
     pub const fn same(name: &'static str) -> Self {
         Self { name, read: |value| Ok(value.into()) }
     }

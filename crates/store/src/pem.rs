@@ -18,14 +18,14 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 const AUTHORITY: &str = "the authority that signs the server's certificate";
 const CERTIFICATE: &str = "the client's certificate";
-/// How errors call the file of a key.
+/// What errors call the file of a key.
 pub const KEY: &str = "the key of the client's certificate";
 
-/// A certificate that a client shows, with those that sign it, and its private key.
+/// A client's certificate, with those that sign it, and its private key.
 pub struct ClientIdentity {
-    /// The certificate comes first.
+    /// The client's certificate first.
     pub chain: Vec<CertificateDer<'static>>,
-    /// As parsed.
+    /// The parsed key.
     pub key: PrivateKeyDer<'static>,
     /// The file of the chain.
     pub chain_pem: Vec<u8>,
@@ -34,16 +34,16 @@ pub struct ClientIdentity {
 }
 
 impl ClientIdentity {
-    /// Reads both files. As libpq does, it refuses a key that others may read.
+    /// Reads both files. Like libpq, it refuses a key that others may read.
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`] where a file cannot be read or holds nothing of the kind, the key is
-    /// that of another certificate, or others may read it; [`TableError::UrlForPath`].
+    /// [`TableError::DatabaseFile`] if a file cannot be read or holds nothing of the kind, if the key belongs to
+    /// another certificate, or if others may read it; [`TableError::UrlForPath`].
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, Error> {
         let (chain, chain_pem) = read(CERTIFICATE, certificate, |_| Ok(()), certificates)?;
         let (key, key_pem) = read(KEY, key, check_is_private, |pem| {
-            // The parser's error might show something of the key.
+            // The parser's error might show part of the key.
             let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| no_key(pem))?;
             check_is_of(&chain, &key)?;
             Ok(key)
@@ -52,9 +52,9 @@ impl ClientIdentity {
     }
 }
 
-/// Authorities that alone are trusted.
+/// The only authorities to trust.
 pub struct Authorities {
-    /// Each of them.
+    /// Their certificates.
     pub certificates: Vec<CertificateDer<'static>>,
     /// The file.
     pub pem: Vec<u8>,
@@ -65,7 +65,7 @@ impl Authorities {
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`] where the file cannot be read, holds no certificate, or a broken one;
+    /// [`TableError::DatabaseFile`] if the file cannot be read, holds no certificate, or a broken one;
     /// [`TableError::UrlForPath`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         let (certificates, pem) = read(

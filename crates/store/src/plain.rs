@@ -1,26 +1,26 @@
-//! Passwords that would travel without TLS.
+//! Passwords that would be sent without TLS.
 
 use std::net::IpAddr;
 
 use crate::Finding;
 
-/// What is refused of a server that is reached by a Unix socket.
+/// The error of TLS on a Unix socket.
 pub const SOCKET_WITH_TLS: &str =
     "TLS was asked for, and a Unix socket has none; leave out the one or the other";
 
-/// How a URL asks for TLS.
+/// How a URL turns TLS on.
 pub const TLS_ON: &str = "tls=verify";
 
-/// How a URL asks for no TLS.
+/// How a URL turns TLS off.
 pub const TLS_OFF: &str = "tls=off";
 
-/// How a client that logs in sends its password, if it has one.
+/// How a client sends its password, if it has one.
 pub struct Login {
     /// Whether there is a password.
     pub has_password: bool,
-    /// Whether each connection has TLS, or none is made.
+    /// Whether each connection has TLS, or is not made.
     pub has_tls: bool,
-    /// Whether somebody has said that it shall, or that it need not.
+    /// Whether the options say that TLS is on or off.
     pub says_tls: bool,
     /// Whether a server is reached by a Unix socket.
     pub has_socket: bool,
@@ -29,8 +29,8 @@ pub struct Login {
 }
 
 impl Login {
-    /// Returns why no connection may be made, if nobody has said whether by TLS: how to say that it is to be used,
-    /// and that it is not.
+    /// Returns why no connection may be made, if the options do not say whether to use TLS. `with` and `without` say
+    /// how to choose.
     pub fn refusal(&self, with: &str, without: &str) -> Option<String> {
         let host = self.readable_at().filter(|_| !self.says_tls)?;
         Some(format!(
@@ -39,7 +39,7 @@ impl Login {
         ))
     }
 
-    /// Returns what to know before each connection, if anybody else can get the password.
+    /// Returns what to warn of before each connection, if others can get the password.
     pub fn warning(&self) -> Option<String> {
         let host = self.readable_at()?;
         Some(format!(
@@ -63,14 +63,14 @@ impl Login {
         }
     }
 
-    /// The first other machine to which a password is sent without TLS.
+    /// Returns the first other machine that gets a password without TLS.
     fn readable_at(&self) -> Option<&String> {
         let is_plain = self.has_password && !self.has_tls;
         self.hosts.iter().find(|host| is_plain && !is_local(host))
     }
 }
 
-/// Returns whether what is sent to this host stays on this machine.
+/// Returns whether data sent to this host stays on this machine.
 fn is_local(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     address.eq_ignore_ascii_case("localhost")

@@ -1,12 +1,11 @@
-//! The range of worker ids that a store hands out, if one was recorded in it.
+//! The range of worker ids that a store hands out, if one is recorded.
 
 use std::fmt;
 use std::str::FromStr;
 
 use uidring::adapter::{Chain, error_traits};
 
-/// The worker ids that a store hands out, so that several stores have none in common. It reads and displays as
-/// `100-199`.
+/// The worker ids that a store hands out, so that several stores share none. It parses and displays as `100-199`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerRange {
     first: u64,
@@ -14,14 +13,14 @@ pub struct WorkerRange {
 }
 
 impl WorkerRange {
-    /// The greatest worker id of a range. No layout has as many.
+    /// The greatest worker id of a range. No layout has so many.
     pub const MAX: u64 = (1 << 62) - 1;
 
-    /// The worker ids from `first` to `last`, 1 to [`MAX`](Self::MAX).
+    /// Returns the range from `first` to `last`, 1 to [`MAX`](Self::MAX).
     ///
     /// # Errors
     ///
-    /// They are no range.
+    /// [`NoWorkerRange`] if they are no range.
     pub fn new(first: u64, last: u64) -> Result<Self, NoWorkerRange> {
         match 1 <= first && first <= last && last <= Self::MAX {
             true => Ok(Self { first, last }),
@@ -29,30 +28,31 @@ impl WorkerRange {
         }
     }
 
-    /// The lowest.
+    /// Returns the lowest.
     pub fn first(self) -> u64 {
         self.first
     }
 
-    /// The greatest.
+    /// Returns the greatest.
     pub fn last(self) -> u64 {
         self.last
     }
 
-    /// Whether it has this worker id.
+    /// Returns whether the range has this worker id.
     pub fn contains(self, worker_id: u64) -> bool {
         (self.first..=self.last).contains(&worker_id)
     }
 
-    /// How many it has above the greatest worker id so far.
+    /// Returns how many are above `newest`, the greatest worker id so far.
     pub fn left_after(self, newest: Option<u64>) -> u64 {
         (self.last + 1)
             .saturating_sub(newest.map_or(self.first, |newest| self.first.max(newest + 1)))
     }
 
-    /// Refuses to be recorded in a store that has recorded another range, or has handed out worker ids up to `newest`.
+    /// Refuses this range for a store that has recorded another, or has handed out worker ids up to `newest` outside
+    /// it.
     ///
-    /// All from 1 to `newest` count as handed out: a row may have been pruned while its process goes on.
+    /// All from 1 to `newest` count as handed out: a row may be pruned while its process still runs.
     #[doc(hidden)]
     pub fn check_new(
         self,
@@ -86,7 +86,7 @@ impl FromStr for WorkerRange {
     }
 }
 
-/// Two numbers, or a text, that are no range.
+/// The text or the two numbers are no range.
 #[derive(thiserror::Error)]
 #[error(
     "that is no range of worker ids: write FIRST-LAST, such as 100-199; the first is at least 1, and the last not below it"
@@ -99,11 +99,11 @@ error_traits!(NoWorkerRange);
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeRefusal {
-    /// The store has recorded this one.
+    /// Another range is recorded.
     Other(WorkerRange),
     /// The store has handed out worker ids up to this one.
     Used(u64),
-    /// The range is recorded, and a start has this worker id outside it all the same.
+    /// The range is recorded, but a start has this worker id outside it.
     Ignored(u64),
 }
 

@@ -1,5 +1,5 @@
-//! What the stores on a database server share: a blocking client whose work is tried again within a
-//! deadline, the operations on the tables in SQL, and the errors.
+//! Shared code of the stores on database servers: a blocking client that retries within a deadline, the SQL operations,
+//! and the errors.
 
 mod any_store;
 mod client;

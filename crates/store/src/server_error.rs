@@ -1,4 +1,4 @@
-//! What goes wrong with a server, whatever its engine.
+//! Errors of servers of any engine.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why a server could not be used, whatever its engine.
 ///
-/// It is the cause of a [`StoreError`]; [`Error::store`] gets it back. The crates of the engines call it by names
-/// of their own.
+/// It is the cause of a [`StoreError`]; [`Error::store`] returns it. The engines' crates re-export it under names of
+/// their own.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The address of a server is wrong. It is not repeated here: it may hold a password.
+    /// The address of a server is wrong. It may hold a password, so it is not repeated.
     #[error("{what}, {place}, is wrong: {problem}; write {form}")]
     Address {
-        /// What it is the address of.
+        /// What the address is for.
         what: &'static str,
         /// Where it was found.
         place: String,
@@ -25,7 +25,7 @@ pub enum ServerError {
         problem: String,
     },
 
-    /// Options do not go together, or with what they are for.
+    /// Options contradict each other, or do not fit their purpose.
     #[error("{problem} (URL {place})")]
     Options {
         /// Which ones, and why.
@@ -34,23 +34,23 @@ pub enum ServerError {
         place: String,
     },
 
-    /// A server could not be reached, refused, or gave what must not be used.
+    /// A server could not be reached, refused, or gave an answer that must not be used.
     #[error("{engine} {server}: {problem}")]
     Server {
-        /// What people call the engine.
+        /// The engine's common name.
         engine: &'static str,
-        /// Its host, port and name; of several hosts, each.
+        /// Host, port and name; of several hosts, each.
         server: String,
-        /// What to do about it, and what went wrong unless `source` says it.
+        /// What to do, and what went wrong unless `source` says it.
         problem: String,
-        /// What kind of thing went wrong.
+        /// The kind of error.
         kind: StoreErrorKind,
-        /// What the driver, the server or the system said: an error of the driver's crate,
-        /// [`io::Error`](std::io::Error), ….
+        /// What the driver, the server or the system said: an error of the driver's crate or an
+        /// [`io::Error`](std::io::Error), for example.
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 
-    /// A database's clock and this host's are further apart than is allowed.
+    /// The clocks of a database and of this host differ by more than the limit.
     #[error(
         "database {server}: its clock says {theirs}, this host's says {ours}: {:?} apart, where \
          {limit:?} is allowed; set the wrong one right, or allow more",
@@ -59,11 +59,11 @@ pub enum ServerError {
     ClockDiffers {
         /// Host, port and name of the database.
         server: String,
-        /// What this host's clock said.
+        /// This host's clock.
         ours: Timestamp,
-        /// What the server's clock said meanwhile.
+        /// The server's clock at that time.
         theirs: Timestamp,
-        /// How far they may be apart.
+        /// How far they may differ.
         limit: Duration,
     },
 }

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use uidring::adapter::Deadline;
 
-/// More than any of them holds: a device or a wrong file must not fill the memory.
+/// Keeps a device or a wrong file from filling the memory. Files of settings are smaller.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// How long to wait for the first data of a pipe, and how often to look.
+/// How long to wait for the first data of a pipe, and how often to check.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Reads a file of settings, which is small.
+/// Reads a small file of settings.
 ///
 /// # Errors
 ///
-/// Those of the system; one for a file of more than 1 MiB, and one for a pipe that stays empty for ten seconds.
+/// Those of the system; a file of more than 1 MiB; a pipe that stays empty for ten seconds.
 pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
     read(open(path)?)
 }
@@ -28,7 +28,8 @@ pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As [`read_small_file`], and one for a file that others may read or change, or that belongs to another user but root.
+/// As [`read_small_file`]. Also fails if others may read or change the file, or if its owner is neither this user nor
+/// root.
 pub fn read_private_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     check_is_private(&file)?;
@@ -41,7 +42,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = open(path, flags | OFlags::NONBLOCK, Mode::empty())?;
-    // Reads wait for a writer that has it open.
+    // Makes reads wait for a writer that has it open.
     fcntl_setfl(&file, OFlags::empty())?;
     Ok(file.into())
 }
@@ -51,7 +52,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Reads what is left of a small file.
+/// Reads the rest of a small file.
 pub(crate) fn read(file: File) -> io::Result<Vec<u8>> {
     let (is_pipe, deadline) = (is_pipe(&file)?, Deadline::after(Some(PATIENCE)));
     let (mut file, mut bytes) = (file.take(MAX_BYTES + 1), Vec::new());
@@ -81,7 +82,7 @@ fn is_pipe(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Its owner alone may read it, who is this user or root; root's also a group.
+/// Checks that the owner is this user or root, and that nobody else may read it except a group of root's file.
 #[cfg(unix)]
 pub(crate) fn check_is_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,82 +1,81 @@
-//! The statements that stores with SQL share. A [`Dialect`] has what differs between databases.
+//! The SQL that stores share. A [`Dialect`] holds what differs between databases.
 //!
 //! Parameters are `?`, in the order of the text.
 
 use crate::{Fitting, WorkerRange};
 
-/// What a database writes differently from others.
+/// What a database writes in its own way.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
-    /// The present time as the columns of `UIDRING_LEASE` hold it, in UTC with milliseconds.
+    /// The present time as `UIDRING_LEASE` stores it: UTC, with milliseconds.
     pub now: &'static str,
-    /// The same, later by a parameter: microseconds on a server, seconds in SQLite.
+    /// The same plus a parameter: microseconds on a server, seconds in SQLite.
     pub now_plus: &'static str,
-    /// Milliseconds since 1970 of such a time; NULL for what is none.
+    /// Milliseconds since 1970 of such a time; NULL if it is not a time.
     pub millis: fn(&str) -> String,
     /// The day in UTC.
     pub today: &'static str,
-    /// Seconds since 1970 of `CREATED` of `WORKER_NODE`.
+    /// `CREATED` of `WORKER_NODE` in seconds since 1970.
     pub created_seconds: &'static str,
     /// The present time in seconds since 1970.
     pub now_seconds: &'static str,
-    /// The time a parameter of days ago, as `CREATED` of `WORKER_NODE` holds it.
+    /// The time a parameter of days ago, in the form of `CREATED` of `WORKER_NODE`.
     pub days_ago: &'static str,
     /// The same for a parameter of seconds.
     pub seconds_ago: &'static str,
-    /// A column of time as text, in UTC where the column knows its zone.
+    /// A time column as text, in UTC if the column has a time zone.
     pub text: fn(&str) -> String,
-    /// A column of a day as text.
+    /// A day column as text.
     pub day: fn(&str) -> String,
-    /// An operator that is true for equal values, and for NULL and NULL.
+    /// An operator that is true for equal values and for two NULLs.
     pub same: &'static str,
-    /// A condition on rows of `UIDRING_LEASE` which leaves out those that others have locked, where the
-    /// database can.
+    /// Makes a condition on `UIDRING_LEASE` skip the rows that others have locked, if the database can.
     pub unlocked: fn(&str) -> String,
-    /// What follows the name of `leaf_alloc` so that rows are found, and locked, by their key alone.
+    /// Follows the name of `leaf_alloc`, so that rows are found and locked by their key alone.
     pub by_key: &'static str,
-    /// What makes an INSERT do nothing if the key in this column exists; empty where that is an error.
+    /// Makes an INSERT do nothing if the key in this column exists; empty if that is an error.
     pub or_nothing: fn(&str) -> String,
-    /// Removes the rows of `WORKER_NODE` that meet a condition, a parameter of them at most, and locks no others.
+    /// Removes rows of `WORKER_NODE` that meet a condition, up to a parameter of them, and locks no others.
     pub prune: fn(&str) -> String,
-    /// What a table of segments needs, so that a statement changes one row.
+    /// What a table of segments needs so that a statement changes one row.
     pub one_row: &'static str,
-    /// More of what it needs.
+    /// What else it needs.
     pub in_engine: &'static str,
-    /// What column `ID` of `WORKER_NODE` needs, so that it generates keys.
+    /// What column `ID` of `WORKER_NODE` needs in order to generate keys.
     pub generated_key: &'static str,
-    /// The statement that sets its counter, and what else to do if that went backwards.
+    /// The statement that sets its counter, and what else to do if the counter went backwards.
     pub set_counter: &'static str,
 }
 
 /// The greatest worker id of a start.
 pub const NEWEST_NODE: &str = "SELECT MAX(ID) FROM WORKER_NODE";
 
-/// The layout of a row of `UIDRING_LEASE` that has another one than a parameter.
+/// A layout in `UIDRING_LEASE` that differs from the parameter.
 pub const FOREIGN_LAYOUT: &str = "SELECT LAYOUT FROM UIDRING_LEASE WHERE LAYOUT <> ? LIMIT 1";
 
-/// The layout of the table, which [`Dialect::insert_layout`] sets, as an expression; NULL before.
+/// The table's layout, set by [`Dialect::insert_layout`], as an expression; NULL before that.
 pub const TABLE_LAYOUT: &str = "(SELECT LAYOUT FROM UIDRING_LEASE WHERE WORKER_ID = -1)";
 
 /// The greatest worker id of a lease.
 pub const NEWEST_LEASE: &str = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";
 
-/// The lowest worker id between two parameters that has a lease.
+/// The lowest leased worker id between two parameters.
 pub const LOWEST_LEASE: &str =
     "SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID BETWEEN ? AND ?";
 
-/// Adds a tag: its name, first id, step and description.
+/// Adds a tag: name, first id, step, description.
 pub const INSERT_TAG: &str =
     "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
     VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)";
 
 /// The condition that a row of `UIDRING_LEASE` has one of these worker ids.
 pub fn fits(fitting: Fitting) -> String {
-    // Without a range, a row of worker id 0 may have been added by hand.
+    // Without a range, an operator may have added worker id 0.
     let first = fitting.range().map_or(0, WorkerRange::first);
     format!("WORKER_ID BETWEEN {first} AND {}", fitting.last())
 }
 
-/// Removes rows of `WORKER_NODE` as [`Dialect::prune`] says, where DELETE has no limit.
+/// [`Dialect::prune`] for databases whose DELETE has no limit.
 pub fn prune_by_key(is_old: &str) -> String {
     format!(
         "DELETE FROM WORKER_NODE WHERE ID IN
@@ -84,7 +83,7 @@ pub fn prune_by_key(is_old: &str) -> String {
     )
 }
 
-/// `WORKER_NODE`. The type 0 is that of the row below a range, which no start has.
+/// `WORKER_NODE`. Type 0 marks the row below a range, which is no start.
 impl Dialect {
     /// Adds a row: host, port and type.
     pub fn insert_node(&self) -> String {
@@ -95,7 +94,7 @@ impl Dialect {
         )
     }
 
-    /// Adds the row below the first worker id of a range: its ID, and the range as a text.
+    /// Adds the row below a range: its ID, and the range as text.
     pub fn insert_seed(&self) -> String {
         format!(
             "INSERT INTO WORKER_NODE (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
@@ -104,7 +103,7 @@ impl Dialect {
         )
     }
 
-    /// All rows, in the order of the fields of [`WorkerNode`](crate::WorkerNode).
+    /// All starts, in the order of the fields of [`WorkerNode`](crate::WorkerNode).
     pub fn list_nodes(&self) -> String {
         let day = (self.day)("LAUNCH_DATE");
         let [modified, created] = ["MODIFIED", "CREATED"].map(self.text);
@@ -114,8 +113,8 @@ impl Dialect {
         )
     }
 
-    /// The number of rows, the greatest id, the present time in seconds, and the greatest id of the rows
-    /// older than a parameter of days.
+    /// The number of rows, the greatest id, the present time in seconds, and the greatest id older than a parameter of
+    /// days.
     pub fn count_nodes(&self) -> String {
         format!(
             "SELECT COUNT(*), MAX(ID), {}, MAX(CASE WHEN CREATED < {} THEN ID END) FROM WORKER_NODE WHERE TYPE <> 0",
@@ -131,8 +130,7 @@ impl Dialect {
         )
     }
 
-    /// Removes the rows with an id below a parameter that are older than a parameter of seconds, a parameter
-    /// of them at most.
+    /// Removes rows with an id below a parameter and older than a parameter of seconds, up to a parameter of them.
     pub fn prune_nodes(&self) -> String {
         (self.prune)(&format!("ID < ? AND CREATED <= {}", self.seconds_ago))
     }
@@ -140,12 +138,11 @@ impl Dialect {
 
 /// `UIDRING_LEASE`.
 impl Dialect {
-    /// Adds the row that sets the layout of the table, and has no worker id: the layout. It seems to be held, so
-    /// that other programs leave it alone.
+    /// Adds the row that sets the table's layout, its parameter. The row has no worker id, and looks held, so that
+    /// other programs leave it alone.
     ///
-    /// Of starts of two layouts that find no lease at the same time, one adds it, and the other meets it: a key
-    /// is unique in all databases, also where nodes of a cluster commit at once. Where an operation is one
-    /// transaction for all others, a look at the leases does.
+    /// If starts of two layouts find no lease at the same time, the unique key lets only one add the row, even in a
+    /// cluster whose nodes commit at once. A store that serializes its operations can look at the leases instead.
     pub fn insert_layout(&self) -> String {
         let Self { now, .. } = self;
         format!(
@@ -154,13 +151,13 @@ impl Dialect {
         )
     }
 
-    /// Whether a row is a lease that nobody holds.
+    /// The condition that a row is a lease that nobody holds.
     pub fn is_free(&self) -> String {
         format!("(WORKER_ID >= 0 AND (LEASE_END IS NULL OR LEASE_END <= {}))", self.now)
     }
 
-    /// All leases if the parameter, which comes twice, is NULL, else the one of that worker id; in the order
-    /// of the fields of [`LeaseColumns`](crate::leases::LeaseColumns), with times in milliseconds.
+    /// All leases if the parameter, which is given twice, is NULL; otherwise the lease of that worker id. The columns
+    /// are in the order of the fields of [`LeaseColumns`](crate::leases::LeaseColumns), with times in milliseconds.
     pub fn list_leases(&self) -> String {
         format!(
             "{} WHERE WORKER_ID >= 0 AND (? IS NULL OR WORKER_ID = ?) ORDER BY WORKER_ID",
@@ -168,7 +165,7 @@ impl Dialect {
         )
     }
 
-    /// The first lease that nobody holds and that is not sound; the same columns.
+    /// The first free lease that is not sound, with the same columns.
     pub fn find_flawed_lease(&self, is_sound: &str) -> String {
         let is_free = self.is_free();
         format!(
@@ -186,7 +183,7 @@ impl Dialect {
         )
     }
 
-    /// Adds a row that is held: worker id, owner, how long the lease lasts, layout.
+    /// Adds a held row: worker id, owner, length of the lease, layout.
     pub fn insert_held_lease(&self) -> String {
         let Self { now, now_plus, .. } = self;
         format!(
@@ -195,7 +192,7 @@ impl Dialect {
         )
     }
 
-    /// Adds a row that is free: worker id, tick and sequence number of its horizon, layout.
+    /// Adds a free row: worker id, the horizon's tick and sequence number, layout.
     pub fn insert_free_lease(&self) -> String {
         let Self { now, .. } = self;
         format!(
@@ -205,8 +202,7 @@ impl Dialect {
         )
     }
 
-    /// How many leases of these worker ids are held, in how many milliseconds the first of them ends, and how many
-    /// there are.
+    /// How many of these worker ids are held, in how many milliseconds the first of them ends, and how many are leased.
     pub fn count_leases(&self, fitting: Fitting) -> String {
         let [end, now] = ["MIN(LEASE_END)", self.now].map(self.millis);
         let fits = fits(fitting);
@@ -217,7 +213,7 @@ impl Dialect {
         )
     }
 
-    /// Worker id and horizon tick of the free and sound row with the lowest horizon above a parameter.
+    /// Worker id and horizon tick of the free, sound row with the lowest horizon above a parameter.
     pub fn least_ahead(&self, is_sound: &str) -> String {
         format!(
             "SELECT WORKER_ID, HORIZON_TICK FROM UIDRING_LEASE WHERE HORIZON_TICK > ? AND {} AND {is_sound}
@@ -226,7 +222,7 @@ impl Dialect {
         )
     }
 
-    /// Ends the lease of a worker id, no matter who holds it.
+    /// Ends the lease of a worker id, whoever holds it.
     pub fn fence(&self) -> String {
         let Self { now, .. } = self;
         format!(
@@ -235,7 +231,7 @@ impl Dialect {
         )
     }
 
-    /// Frees a worker id that nobody holds any more.
+    /// Frees a worker id that nobody holds.
     pub fn free(&self) -> String {
         format!(
             "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1, RENEWED = {}, LEASE_END = NULL

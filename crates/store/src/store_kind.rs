@@ -1,4 +1,4 @@
-//! What an engine's crate tells the crate that opens URLs.
+//! What an engine's crate offers to the crate that opens URLs.
 
 use uidring::Error;
 
@@ -9,16 +9,16 @@ use crate::{AnyStore, ServerError};
 /// Opens a store.
 type Open = fn(&Url, &Given) -> Result<Box<dyn AnyStore>, Error>;
 
-/// How the stores of an engine are named and opened.
+/// How URLs name an engine's stores, and how to open them.
 #[derive(Debug)]
 pub struct StoreKind {
     /// The options of its URLs.
     pub options: &'static Owner,
-    /// What its URLs begin with.
+    /// The schemes of its URLs.
     pub schemes: &'static [&'static str],
-    /// How its URLs are written.
+    /// The form of its URLs, for errors.
     pub form: &'static str,
-    /// Whether its URLs name a file, as in `sqlite:PATH`, and not a server.
+    /// Whether its URLs name a file, as in `sqlite:PATH`.
     pub is_file: bool,
     /// Whether it assigns worker ids in its own way, so that a URL cannot choose their kind.
     pub has_own_workers: bool,
@@ -31,7 +31,7 @@ impl StoreKind {
     ///
     /// # Errors
     ///
-    /// Says what is wrong, without repeating anything that may be secret.
+    /// Says what is wrong, without repeating possible secrets.
     pub fn split(&self, text: &str) -> Result<Url, String> {
         match self.is_file {
             true => Url::split_path(text, self.schemes[0]),

@@ -1,4 +1,4 @@
-//! What people do with a table of tags.
+//! Operations on a table of tags, for administration.
 
 use uidring::Error;
 use uidring::adapter::check_option;
@@ -6,49 +6,48 @@ use uidring::segment::{SegmentTag, TagNumber};
 
 use crate::TableError;
 
-/// A table `leaf_alloc`: what operators do with it. Its methods block.
+/// A table `leaf_alloc`, for administration. The methods block.
 pub trait SegmentTable {
     /// Adds a tag.
     ///
     /// # Errors
     ///
     /// [`TableError::TagExists`](crate::TableError::TagExists),
-    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag); what the store says:
-    /// `SqliteError::File`, `ServerError::Server`.
+    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag), or the store's error: `SqliteError::File`,
+    /// `ServerError::Server`.
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error>;
 
     /// Returns all tags, by name.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error>;
 
-    /// Sets how many ids a load of the tag reserves, 1 to 2^31 - 1, and returns the tag as it was before.
-    /// Generators go by it from their next load on.
+    /// Sets how many ids a load of the tag reserves, 1 to 2^31 - 1, and returns the tag as it was before. Generators
+    /// use the new step from their next load on.
     ///
     /// # Errors
     ///
     /// [`Error::OptionOutOfRange`], [`TableError::NoSuchTag`](crate::TableError::NoSuchTag),
-    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag); what the store says.
+    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag), or the store's error.
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error>;
 
-    /// Deletes a tag, and returns it as it last was. Generators then refuse its ids as soon as they
-    /// read the tags again. If a reply was lost, so that somebody else may have deleted it a little later,
-    /// the log says so.
+    /// Deletes a tag, and returns it as it last was. Generators stop serving it when they next read the tags. If a
+    /// reply was lost, so that somebody else may have deleted it slightly later, the log says so.
     ///
-    /// **The table then knows nothing of the ids that were issued.** If the tag is created again, its
-    /// [`start`](NewSegmentTag::start) must be at least the [`max_id`](SegmentTag::max_id) returned
-    /// here, or those ids come twice.
+    /// **The table then no longer knows which ids were issued.** If you create the tag again, its
+    /// [`start`](NewSegmentTag::start) must be at least the [`max_id`](SegmentTag::max_id) returned here, or ids
+    /// repeat.
     ///
     /// # Errors
     ///
     /// [`TableError::NoSuchTag`](crate::TableError::NoSuchTag),
-    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag); what the store says.
+    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag), or the store's error.
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error>;
 }
 
-/// A tag that is to be created.
+/// A tag to create.
 ///
 /// ```
 /// # fn main() -> Result<(), uidring::Error> {
@@ -68,25 +67,24 @@ pub struct NewSegmentTag {
     description: Option<String>,
 }
 
-/// How many ranges a transaction reserves at most: others wait for its rows, or for the file, until its end.
+/// How many ranges one transaction reserves at most. Others wait for its rows, or for the file, until it ends.
 pub const MOST_TOGETHER: usize = 128;
 
-/// Characters that columns `biz_tag` and `description` hold.
+/// The widths of columns `biz_tag` and `description`, in characters.
 const TAG_CHARS: usize = 128;
 const DESCRIPTION_CHARS: usize = 256;
 
-/// What column `step`, an INT, holds.
+/// The maximum of column `step`, an INT.
 const MAX_STEP: i64 = i32::MAX as i64;
 
 impl NewSegmentTag {
-    /// A tag of 1 to 128 characters, of which a load reserves `step` ids, 1 to 2^31 - 1. Its first id
-    /// is 1.
+    /// Describes a tag of 1 to 128 characters whose loads reserve `step` ids, 1 to 2^31 - 1. Its first id is 1.
     ///
     /// # Errors
     ///
     /// [`TableError::TagText`](crate::TableError::TagText), [`Error::OptionOutOfRange`],
-    /// [`TableError::InvisibleTag`](crate::TableError::InvisibleTag) for one that is blank or has control characters, and
-    /// [`TableError::UrlForTag`](crate::TableError::UrlForTag) for a tag with `://` in it.
+    /// [`TableError::InvisibleTag`](crate::TableError::InvisibleTag) if the tag is blank or has control characters, and
+    /// [`TableError::UrlForTag`](crate::TableError::UrlForTag) if it contains `://`.
     pub fn new(tag: impl Into<String>, step: u64) -> Result<Self, Error> {
         let tag = tag.into();
         if tag.contains("://") {
@@ -100,7 +98,7 @@ impl NewSegmentTag {
         Ok(Self { tag, step, start: 1, description: None })
     }
 
-    /// The first id, from 1; one load from it must fit below 2^63 - 1.
+    /// Sets the first id, at least 1. One load from it must end below 2^63.
     ///
     /// # Errors
     ///
@@ -110,7 +108,7 @@ impl NewSegmentTag {
         Ok(self)
     }
 
-    /// What the tag is for, in 256 characters at most.
+    /// Sets what the tag is for, in up to 256 characters.
     ///
     /// # Errors
     ///
@@ -138,7 +136,7 @@ impl NewSegmentTag {
     }
 }
 
-/// Returns the step as column `step` holds it.
+/// Converts the step for column `step`.
 ///
 /// # Errors
 ///
@@ -147,11 +145,11 @@ pub fn check_step(step: u64) -> Result<i64, Error> {
     in_range("step", step, MAX_STEP)
 }
 
-/// Returns where the ids of a tag end that is to be changed or deleted.
+/// Returns the `max_id` of a tag that is to be changed or deleted.
 ///
 /// # Errors
 ///
-/// [`TableError::UnreadableTag`]: once deleted, nobody would know it.
+/// [`TableError::UnreadableTag`]: after a deletion, nobody would know where the ids end.
 pub fn end_of(found: &SegmentTag) -> Result<i64, Error> {
     readable(found, "max_id", found.max_id)
 }
@@ -164,7 +162,7 @@ fn readable(found: &SegmentTag, column: &'static str, number: TagNumber) -> Resu
 
 /// Returns the error for a tag that does not exist.
 pub fn no_such_tag(tag: &str) -> Error {
-    // It may hold a password.
+    // A URL may hold a password.
     Error::from(if tag.contains("://") {
         TableError::UrlForTag
     } else {

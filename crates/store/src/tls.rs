@@ -1,4 +1,4 @@
-//! What an error says of TLS that failed.
+//! What errors say of failed TLS.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use rustls::{
     AlertDescription as Alert, CertificateError, Error as TlsError, OtherError, PeerIncompatible,
 };
 
-/// Returns what failed and what to do about it, as far as the error tells.
+/// Says what failed, and what to do if the error tells.
 pub fn tls_failed(error: &(dyn Error + 'static)) -> String {
     match tls_error(error).and_then(tls_advice) {
         Some(advice) => format!("TLS failed; {advice}"),
@@ -15,7 +15,7 @@ pub fn tls_failed(error: &(dyn Error + 'static)) -> String {
     }
 }
 
-/// Returns the error of TLS in one of the system's, or a driver's.
+/// Finds the TLS error inside an error of the system or a driver.
 pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
     if let Some(error) = error.downcast_ref::<TlsError>() {
         return Some(error);
@@ -27,7 +27,7 @@ pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
     tls_error(inner)
 }
 
-/// Returns what is wrong and what to do about an error, if it tells.
+/// Says what is wrong and what to do, if the error tells.
 pub fn tls_advice(error: &TlsError) -> Option<&'static str> {
     Some(match error {
         TlsError::InvalidCertificate(why) => return of_certificate(why),
@@ -36,7 +36,7 @@ pub fn tls_advice(error: &TlsError) -> Option<&'static str> {
             PeerIncompatible::ServerDoesNotSupportTls12Or13
             | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
         ) => "the server speaks neither TLS 1.2 nor 1.3: let it, or update it",
-        // Over TLS 1.2 also OpenSSL's answer to a client without a certificate.
+        // Over TLS 1.2, OpenSSL also sends this to a client without a certificate.
         TlsError::AlertReceived(Alert::HandshakeFailure) => {
             "the server wants a client's certificate and got none, or has no safe cipher suite or kind of key in \
              common with the client: show it a certificate; or update the server, or give it a key of a common \

@@ -1,14 +1,14 @@
-//! Addresses and URLs, of which nothing that may be secret is repeated.
+//! Addresses and URLs. No error repeats what may be secret.
 
 use percent_encoding::percent_decode_str;
 
 use crate::Credentials;
 
-/// Returns host and port of `HOST:PORT` or `HOST`. An IPv6 address stands in brackets, which are kept.
+/// Splits `HOST:PORT` or `HOST`. An IPv6 address keeps its brackets.
 ///
 /// # Errors
 ///
-/// What is wrong.
+/// Says what is wrong.
 pub fn host_and_port(server: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match server.rsplit_once(':') {
         Some((host, port)) if !server.ends_with(']') => (host, Some(port)),
@@ -37,34 +37,34 @@ pub fn without_brackets(host: &str) -> Option<&str> {
     host.strip_prefix('[')?.strip_suffix(']')
 }
 
-/// The parts of a URL, percent-decoded; a `+` stands for itself. It implements neither `Debug` nor `Display`, because it
-/// may hold a password.
+/// The parts of a URL, percent-decoded; a `+` stays a `+`. It may hold a password, so it implements neither `Debug` nor
+/// `Display`.
 pub struct Url {
-    /// Its scheme, in lowercase, as in `mysql`.
+    /// The scheme in lowercase, such as `mysql`.
     pub scheme: &'static str,
     /// The user; empty if there is none.
     pub user: String,
     /// The password.
     pub password: Option<String>,
-    /// The servers, in their order.
+    /// The servers, in order.
     pub hosts: Vec<Host>,
-    /// The parts of the path after its first `/`.
+    /// The parts of the path, without its first `/`.
     pub path: Vec<String>,
-    /// The parameters after the `?`, in their order, with their values.
+    /// The parameters after the `?` and their values, in order.
     pub parameters: Vec<(String, String)>,
 }
 
 /// A server of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name or address, without brackets.
+    /// The name or address, without brackets.
     pub name: String,
-    /// Its port, unless it is left out.
+    /// The port, unless left out.
     pub port: Option<u16>,
 }
 
 impl Host {
-    /// Returns `HOST:PORT`, with `usual` if the URL has no port. An IPv6 address gets brackets.
+    /// Returns `HOST:PORT`; `usual` replaces a missing port. An IPv6 address gets brackets.
     pub fn with_port(&self, usual: u16) -> String {
         let (name, port) = (&self.name, self.port.unwrap_or(usual));
         if name.contains(':') { format!("[{name}]:{port}") } else { format!("{name}:{port}") }
@@ -76,8 +76,8 @@ impl Url {
     ///
     /// # Errors
     ///
-    /// Says what is wrong. If a character of the password is not percent-encoded, so that the rest of it reads as a host
-    /// or path, the error says so and does not repeat it.
+    /// Says what is wrong. If a character of the password is not percent-encoded, so that the rest reads as a host or
+    /// path, the error says so without repeating it.
     pub fn split(text: &str, schemes: &[&'static str]) -> Result<Self, String> {
         if text.is_empty() {
             return Err("it is empty".into());
@@ -89,7 +89,7 @@ impl Url {
             );
         }
         let found = text.split_once("://").and_then(|(scheme, rest)| {
-            // What follows a `+` is a driver's name, as SQLAlchemy has it.
+            // SQLAlchemy puts a driver's name after a `+`.
             let scheme = scheme.split('+').next().unwrap_or_default().to_ascii_lowercase();
             Some((*schemes.iter().find(|known| **known == scheme)?, rest))
         });
@@ -117,7 +117,7 @@ impl Url {
         })
     }
 
-    /// Splits a URL of a file, such as `sqlite:PATH?NAME=VALUE`. The path is a single part.
+    /// Splits a URL of a file, such as `sqlite:PATH?NAME=VALUE`. The path is one part.
     ///
     /// # Errors
     ///
@@ -150,12 +150,12 @@ impl Url {
         })
     }
 
-    /// Returns the user and the password; `None` if the URL has neither.
+    /// Returns user and password; `None` if the URL has neither.
     ///
     /// # Errors
     ///
-    /// Says that one of them is missing, or that the user contains a `:`, which separates the two in ZooKeeper's and etcd's
-    /// logins.
+    /// Says that one of them is missing, or that the user contains a `:`, which separates the two in logins to
+    /// ZooKeeper and etcd.
     pub fn credentials(&self) -> Result<Option<Credentials>, &'static str> {
         let (user, password) = (self.user.clone(), self.password.clone());
         match password {
@@ -167,11 +167,11 @@ impl Url {
         }
     }
 
-    /// Returns the name of the database: the path, if it has one part.
+    /// Returns the name of the database, which is the path's only part.
     ///
     /// # Errors
     ///
-    /// Says that there is no name, or that it contains a `/` or a character that cannot be shown.
+    /// Says that the name is missing, or contains a `/` or a character that cannot be shown.
     pub fn database(&self) -> Result<&str, &'static str> {
         match &self.path[..] {
             [name] if name.contains(char::is_control) => {
@@ -203,7 +203,7 @@ fn hosts_of(text: &str) -> Result<Vec<Host>, String> {
 ///
 /// Says what is wrong.
 pub fn check_host(name: &str) -> Result<(), &'static str> {
-    // The folder of a Unix socket may have a blank.
+    // The path of a Unix socket's folder may have a blank.
     let is_wrong =
         |letter: char| letter.is_control() || letter.is_whitespace() && !name.starts_with('/');
     match name {
@@ -235,8 +235,8 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(text.map_err(|_| "a part of it is percent-encoded, and no UTF-8")?.into_owned())
 }
 
-/// Returns the name of a parameter for a text, with a blank before it. Anything but a word may be the end of a
-/// password that should have been percent-encoded, and is not shown.
+/// Returns a parameter's name for errors, after a blank. Anything but a word is hidden: it may be the end of a password
+/// that is not percent-encoded.
 pub fn shown(name: &str) -> String {
     let is_word = name.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte));
     if is_word && !name.is_empty() { format!(" `{name}`") } else { String::new() }

@@ -10,50 +10,49 @@ use crate::{Fitting, WorkerRange};
 const DAY_MILLIS: f64 = 86_400_000.0;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The greatest worker id of a table, and how many worker ids recent starts use per day.
+/// How many worker ids a table has used, and how many recent starts use per day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerUsage {
-    /// Rows in the table: starts, less those that were pruned.
+    /// Rows in the table: all starts except pruned ones.
     pub rows: u64,
     /// The greatest worker id so far; `None` in an empty table.
     pub newest: Option<u64>,
-    /// Worker ids used per day over the last 30 days, or since the table's first row if that is
-    /// younger. `None` if the rows cannot tell: there is none, only one, or the first is less than an hour
-    /// old.
+    /// Worker ids used per day over the last 30 days, or since the table's first row if that is younger. `None` if
+    /// there are fewer than two rows, or the first is less than an hour old.
     pub per_day: Option<f64>,
-    /// The worker ids of this store, if they were recorded.
+    /// The recorded range of this store.
     pub range: Option<WorkerRange>,
     /// The store's clock.
     pub now: Timestamp,
 }
 
-/// What a store counts in its table.
+/// The counts that a store reads from its table.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     /// Rows in the table.
     pub rows: u64,
-    /// The greatest id.
+    /// The greatest worker id.
     pub newest: Option<u64>,
-    /// The greatest id of the rows before the window.
+    /// The greatest worker id before the window.
     pub before: Option<u64>,
-    /// Id and time of the first row in the window.
+    /// Worker id and time of the first row in the window.
     pub first: Option<(u64, Timestamp)>,
-    /// The worker ids of the store, if they were recorded.
+    /// The recorded range of this store.
     pub range: Option<WorkerRange>,
     /// The store's clock.
     pub now: Timestamp,
 }
 
 impl WorkerUsage {
-    /// The window: the days over which starts are counted.
+    /// The days over which starts are counted: the window.
     pub const WINDOW_DAYS: u32 = 30;
 
-    /// Returns the usage that follows from the counts.
+    /// Computes the usage from the counts.
     pub fn new(counts: Counts) -> Self {
         let Counts { rows, newest, before, first, range, now } = counts;
         let per_day = newest.and_then(|newest| match (before, first) {
-            // Where the window begins, the counter stood here.
+            // The counter stood at `before` when the window began.
             (Some(before), _) => {
                 Some(newest.saturating_sub(before) as f64 / f64::from(Self::WINDOW_DAYS))
             }
@@ -67,13 +66,12 @@ impl WorkerUsage {
         Self { rows, newest, per_day, range, now }
     }
 
-    /// Returns how many worker ids layout and store have above the greatest so far.
+    /// Returns how many worker ids of layout and store are above the greatest so far.
     pub fn left(&self, layout: &Layout) -> u64 {
         Fitting::new(layout, self.range).left_after(self.newest)
     }
 
-    /// Returns when the worker ids run out at this rate: now if none are left, `None` if there is no
-    /// rate.
+    /// Returns when the worker ids run out at this rate: now if none is left, `None` without a rate.
     pub fn runs_out(&self, layout: &Layout) -> Option<Timestamp> {
         let left = self.left(layout);
         if left == 0 {
@@ -84,7 +82,7 @@ impl WorkerUsage {
     }
 }
 
-/// Whether a worker id comes back when its process ends.
+/// Whether a worker id is given back when its process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsLeased {
     /// A start has used it up.
@@ -93,7 +91,7 @@ pub enum IsLeased {
     Yes,
 }
 
-/// Logs that a start was given one of the last tenth of a table's worker ids, and the day on which they end. `is_leased`
+/// If a start got one of the last tenth of the worker ids, logs that and the day on which they run out. `is_leased`
 /// says whether the start gives it back.
 pub fn announce_end(
     place: &str,
@@ -108,7 +106,7 @@ pub fn announce_end(
     if !fitting.is_low(left) {
         return;
     }
-    // The start has what it needs: that nobody knows the day is no error.
+    // The start has its worker id, so it must not fail because the day is unknown.
     let usage = usage().ok();
     let end = usage.and_then(|usage| Some((usage.runs_out(layout)?, usage.per_day)));
     let end = match end {
@@ -155,10 +153,10 @@ mod tests {
         assert_eq!(young.per_day, Some(10.0));
         assert_eq!(young.left(&LAYOUT), 900);
         assert_eq!(young.runs_out(&LAYOUT), Some(at("2026-09-09")));
-        // Old rows, then nothing for most of a year, then a hundred starts two hours ago.
+        // Old rows, then most of a year without starts, then a hundred starts two hours ago.
         let burst = usage(120, Some(20), Some((21, "2026-06-10T22:00:00Z")));
         assert_eq!(burst.per_day, Some(100.0 / 30.0));
-        // Two old rows, and one of just now.
+        // Two old rows and a new one.
         let rare = usage(3, Some(2), Some((3, "2026-06-11")));
         assert_eq!(rare.per_day, Some(1.0 / 30.0));
     }

@@ -8,7 +8,7 @@ use jiff::{Span, SpanRelativeTo};
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// More than anybody waits, and few enough seconds for every database and clock.
+/// Longer than anybody waits, and small enough for every database and clock.
 pub const CENTURY: Duration = Duration::from_secs(36_500 * 86_400);
 
 /// Reads a whole number in a range.
@@ -47,7 +47,7 @@ pub fn days(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Writes a time as these flags read it, in the greatest unit of which it is a whole number.
+/// Writes a time as these flags read it, in the largest unit that divides it.
 pub fn shown(time: Duration) -> String {
     let millis = time.as_millis();
     for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
@@ -58,7 +58,7 @@ pub fn shown(time: Duration) -> String {
     if millis == 0 { "0s".into() } else { format!("{millis}ms") }
 }
 
-/// `None` for what is no whole number, or too large for the type.
+/// Returns `None` if the text is not a whole number, or too large.
 fn whole(text: &str) -> Option<u64> {
     let text = plain(text)?;
     let suffixes = [('k', 3), ('K', 3), ('M', 6), ('G', 9), ('T', 12)];
@@ -77,16 +77,16 @@ fn whole(text: &str) -> Option<u64> {
     if digits.is_empty() || !is_number(digits) || !is_number(fraction) {
         return None;
     }
-    // What stands after the point has to be whole thousands, millions and so on.
+    // The decimals must become whole at this power.
     let power = power.checked_sub(u32::try_from(fraction.len()).ok()?)?;
     let number: u64 = format!("{digits}{fraction}").parse().ok()?;
     number.checked_mul(10_u64.checked_pow(power)?)
 }
 
-/// `None` for what is no time, or negative.
+/// Returns `None` if the text is not a time, or negative.
 fn parse_time(text: &str, unit: Duration) -> Option<Duration> {
     let text = plain(text)?;
-    // Of what std takes for a number, `inf` is none here, nor is `+5`.
+    // std also reads `inf` and `+5`, which are no times.
     if text.starts_with(|first: char| !first.is_ascii_digit() && first != '.') {
         return None;
     }
@@ -97,7 +97,7 @@ fn parse_time(text: &str, unit: Duration) -> Option<Duration> {
     span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
-/// The text without the `_` between digits; `None` where one is anywhere else.
+/// Removes each `_` between digits; `None` if one is elsewhere.
 fn plain(text: &str) -> Option<String> {
     let between_digits = |(place, _): (usize, &str)| {
         let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);

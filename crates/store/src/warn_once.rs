@@ -1,14 +1,14 @@
-//! Warnings that would be repeated each time a store is opened.
+//! Warnings that would repeat whenever a store is opened.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use uidring::adapter::log;
 
-/// Logs what is wrong with the place of a store: once, however often the process opens it.
+/// Logs a warning about a store once per process.
 pub fn warn_once(text: String) {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    // It waits for nobody: a forked child's copy may be locked for good. Then it is said again.
+    // Does not wait for the lock: in a forked child it may be locked for good. The warning may then repeat.
     if TOLD.try_lock().map_or(true, |mut told| told.insert(text.clone())) {
         log!(warn, "{text}");
     }

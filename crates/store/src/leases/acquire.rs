@@ -1,4 +1,4 @@
-//! Acquires a lease from a store, once or until a worker id is free.
+//! Acquires a lease, once or until a worker id is free.
 
 use std::mem;
 use std::process;
@@ -14,25 +14,25 @@ use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, RowLease, RowStore};
 use crate::{Fitting, IsLeased, NodeIdentity, TableError, WorkerRange, WorkerUsage, announce_end};
 
-/// What an acquire asks a store for.
+/// What a start asks of a store.
 pub struct AcquireRequest {
     /// The layout of the uids.
     pub layout: Layout,
-    /// The layout as it stands in the table.
+    /// The layout as the table writes it.
     pub fingerprint: String,
     /// The node that a new row of `WORKER_NODE` names.
     pub node: NodeIdentity,
-    /// Unique for each acquire, so that a retry recognises a row whose reply was lost.
+    /// Unique for each acquire, so that a retry recognizes a row whose reply was lost.
     pub owner: String,
     /// How long the lease lasts.
     pub lasts: Duration,
-    /// Rows that were used beyond this tick are passed over.
+    /// Rows that were used beyond this tick are skipped.
     pub last_tick: u64,
 }
 
 impl AcquireRequest {
-    /// Returns a row that was taken: with this token, from a server of this number, and with what earlier
-    /// holders may have issued.
+    /// Returns the row that was taken: its token, what earlier holders may have issued (`before`), and the number of
+    /// its server.
     pub fn taken(
         &self,
         worker_id: u64,
@@ -46,20 +46,20 @@ impl AcquireRequest {
     }
 }
 
-/// The row that an acquire took, or why it took none.
+/// The row that was taken, or why none was.
 pub type Acquired = Result<LeasedRow, Denial>;
 
 /// Why there is no worker id.
 pub enum Denial {
-    /// The table's leases are for another layout, which is this.
+    /// The leases are for this other layout.
     Foreign(String),
-    /// All worker ids are held, or were used too far ahead of the clock.
+    /// All worker ids are held, used up, or too far ahead of the clock.
     Short(Shortage),
-    /// Worker ids that were to be leased cannot be.
+    /// A worker id that `reuse` should add cannot be leased.
     Unusable(Unusable),
 }
 
-/// A worker id of starts that cannot be leased.
+/// A worker id that cannot be leased.
 pub struct Unusable {
     /// The worker id.
     pub worker_id: u64,
@@ -68,9 +68,8 @@ pub struct Unusable {
 }
 
 impl Unusable {
-    /// Returns the first of these worker ids that cannot be leased: no start has had it yet, or it has a
-    /// lease. `newest` is the greatest that a start has had, `leased` the lowest of them with a lease. None is outside
-    /// the store's range.
+    /// Returns the first of these worker ids that cannot be leased: it is outside the range, no start has had it yet,
+    /// or it is leased. `newest` is the greatest of all starts, `leased` the lowest of these with a lease.
     pub fn find(
         first: u64,
         last: u64,
@@ -92,65 +91,64 @@ impl Unusable {
     }
 }
 
-/// No worker id is to be had now.
+/// No worker id is free now.
 #[derive(Clone, Debug, Default)]
 pub struct Shortage {
     /// How many have a lease, held or not.
     pub leased: u64,
     /// How many are held.
     pub held: u64,
-    /// When the first of those leases ends, in milliseconds from now.
+    /// In how many milliseconds the first of these leases ends.
     pub ends_in: Option<u64>,
-    /// The worker id and horizon's tick of the row that was used the least far ahead of the clock, of
-    /// those that nobody holds.
+    /// Worker id and horizon tick of the free row that was used least far ahead of the clock, but too far.
     pub ahead: Option<(u64, u64)>,
-    /// What is wrong with a row that nobody holds, if there is one that cannot be used.
+    /// What is wrong with an unusable free row, if any.
     pub flaw: Option<String>,
-    /// The worker ids of the store, if they were recorded.
+    /// The recorded range of the store.
     pub range: Option<WorkerRange>,
 }
 
-/// Characters of an owner's name, before what is added.
+/// How many characters of an owner's name are kept, without the suffix.
 const NAME_CHARS: usize = 200;
 
-/// The pauses between two attempts: a worker id may be released at any time.
+/// Pauses between attempts. Short, since a worker id may be released at any time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Who waits longer than this is told so.
+/// A start that waits longer logs why.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A store from which an acquire takes a row, with what it keeps open between attempts.
+/// A store that rows are taken from. It keeps its connection open between attempts.
 pub trait LeaseStore {
-    /// What renews and releases the row.
+    /// Renews and releases the row.
     type Rows: RowStore;
 
-    /// Returns the store's name in errors.
+    /// Returns what errors call the store.
     fn location(&self) -> String;
 
     /// Returns how many worker ids are used, and how fast.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     fn usage(&mut self) -> Result<WorkerUsage, Error>;
 
     /// Takes a free row, or adds one.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error>;
 
-    /// Returns the store's side of the row that was taken.
+    /// Returns what will renew and release the row that was taken.
     fn hold(self) -> Self::Rows;
 }
 
-/// Acquires a lease, trying until a worker id is free or the options' time for that is over.
+/// Acquires a lease. Retries until a worker id is free or the options' time limit is reached.
 ///
 /// # Errors
 ///
-/// As for [`LeaseTable::lease`](crate::LeaseTable::lease).
+/// As [`LeaseTable::lease`](crate::LeaseTable::lease).
 pub fn acquire(
     mut store: impl LeaseStore,
     request: &WorkerRequest,
@@ -192,10 +190,10 @@ pub fn acquire(
             Err(Denial::Short(shortage)) => shortage,
             Err(denial) => return Err(denial.error(store.location(), layout)),
         };
-        // Without a deadline it waits for ever.
+        // Without a deadline it waits forever.
         let left = deadline.remaining().unwrap_or(Duration::MAX);
         if left.is_zero() {
-            // A row that nobody holds was given back in the meantime, or is unusable. Try once more to find out.
+            // A row that nobody holds was either given back meanwhile or is unusable. Try once more to find out.
             if shortage.held < shortage.leased && mem::take(&mut may_try_again) {
                 continue;
             }
@@ -207,7 +205,7 @@ pub fn acquire(
         if silence.take_if(|silence| silence.remaining() == Some(Duration::ZERO)).is_some() {
             shortage.announce(&store.location(), now, left);
         }
-        // Starts that wait together should not come back together.
+        // Jitter, so that starts that wait together do not retry together.
         let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         let ends = shortage.ends_in.map_or(next, Duration::from_millis);
         thread::sleep(next.min(ends.max(FIRST_PAUSE)).min(left));
@@ -216,7 +214,7 @@ pub fn acquire(
 }
 
 impl Denial {
-    /// The error for callers.
+    /// Returns the error for callers.
     pub fn error(self, place: String, layout: &Layout) -> Error {
         match self {
             Self::Foreign(found) => {
@@ -247,7 +245,7 @@ impl Denial {
 }
 
 impl Shortage {
-    /// Logs what a start waits for, and until when.
+    /// Logs what a start waits for, and how long.
     fn announce(&self, place: &str, now: Timestamp, left: Duration) {
         let until = now.saturating_add(left);
         let held = self.held;
@@ -282,7 +280,7 @@ impl Shortage {
     }
 }
 
-/// Returns the owner's name, cut and in printable ASCII, with a suffix that is unique to this acquire.
+/// Returns the owner's name in printable ASCII, shortened, with a suffix that is unique to this acquire.
 fn owner(name: &str) -> String {
     let plain = |letter| if matches!(letter, ' '..='~') { letter } else { '?' };
     let name: String = name.chars().take(NAME_CHARS).map(plain).collect();

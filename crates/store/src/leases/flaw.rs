@@ -1,5 +1,4 @@
-//! Rows of leases that cannot be used, because somebody has changed them. They stop nobody but those who want this
-//! very row.
+//! Rows of leases that a change has made unusable. Each affects only those who want that row.
 
 use uidring::Layout;
 
@@ -9,10 +8,10 @@ use crate::{Fitting, WorkerRange};
 /// Stands for the last sequence number of a tick.
 pub const WHOLE_TICK: i64 = i64::MAX;
 
-/// A token grows when a row is taken, and when it is given back.
+/// Leaves room for the token to grow when the row is taken and when it is given back.
 const MAX_TOKEN: i64 = i64::MAX - 2;
 
-/// Returns the condition, in SQL, that a row can be used for this layout in a store of this range. It is never NULL.
+/// Returns the SQL condition that a row can be used for this layout and range. It is never NULL.
 pub fn is_sound(layout: &Layout, range: Option<WorkerRange>) -> String {
     format!(
         "({} AND TOKEN BETWEEN 0 AND {MAX_TOKEN}
@@ -25,8 +24,8 @@ pub fn is_sound(layout: &Layout, range: Option<WorkerRange>) -> String {
     )
 }
 
-/// Returns what is wrong with a row that cannot be used. Its store calls worker id, token, tick and sequence number by
-/// these names.
+/// Returns what is wrong with a row that cannot be used. `names` are the store's names of worker id, token, tick and
+/// sequence number.
 pub fn flaw(
     layout: &str,
     worker_id: u64,
@@ -46,7 +45,7 @@ pub fn flaw(
     } else if !is_sound(token, MAX_TOKEN) {
         (names[1], Some(token), MAX_TOKEN, "set it to one that the row has not had")
     } else if !tick.map_or(sequence.is_none(), |tick| is_sound(tick, i64::MAX)) {
-        // With a sequence number alone, something has removed the tick: ids would repeat.
+        // A sequence number without a tick means that somebody removed the tick. Ids would repeat.
         (names[2], tick, i64::MAX, used)
     } else if !sequence.is_none_or(|number| number == WHOLE_TICK || is_sound(number, max_sequence))
     {

@@ -1,4 +1,4 @@
-//! How a worker id is leased.
+//! Options of a lease.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct LeaseOptions {
     pub(super) wait_for: Duration,
 }
 
-/// 30 s, of which 3 s are margin; renewed every 10 s.
+/// 30 s with a margin of 3 s, renewed every 10 s.
 impl Default for LeaseOptions {
     fn default() -> Self {
         Self { owner: None, lasts: Duration::from_secs(30), margin: None, wait_for: Duration::ZERO }
@@ -30,50 +30,48 @@ impl Default for LeaseOptions {
 }
 
 impl LeaseOptions {
-    /// Who holds the lease, for people who look at the table; the node as in
-    /// [`NodeIdentity::from_env`](crate::NodeIdentity::from_env) if not set. The number of the
-    /// process and a random one are added.
+    /// Sets the holder's name, for people who read the table. If not set, it is the node's, as
+    /// [`NodeIdentity::from_env`](crate::NodeIdentity::from_env) names it. The process id and a random number are
+    /// appended.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// How long the lease lasts unless it is renewed, 1 s to 1 h; 30 s if not set. It is renewed every third
-    /// of that.
+    /// Sets how long the lease lasts without renewal, 1 s to 1 h; 30 s if not set. It is renewed every third of that.
     ///
-    /// After a crash the worker id stays unused for up to this long. If the store is away, takes find nothing
-    /// ready from about two thirds of this after the last renewal, and the lease is lost at its deadline.
+    /// After a crash, the worker id stays unused for up to this long. If the store is unreachable, takes find nothing
+    /// ready from about two thirds of this time after the last renewal. The lease is lost at its deadline.
     #[must_use]
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// How long before the store does the holder considers the lease over: a tenth of its length if not set,
-    /// at most half. It allows for a holder's clock that is slower than the store's; uniqueness does not need
-    /// it.
+    /// Sets how much earlier than the store the holder considers the lease over: at most half its length, a tenth if
+    /// not set. This allows for a slow clock of the holder. Uniqueness does not depend on it.
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
         self
     }
 
-    /// How long to wait for a worker id when all are held; by default that is an error at once.
+    /// Sets how long to wait if all worker ids are held. If not set, that fails at once.
     #[must_use]
     pub fn wait_for(mut self, limit: Duration) -> Self {
         self.wait_for = limit;
         self
     }
 
-    /// The same, but waits for at least this long.
+    /// Raises [`wait_for`](Self::wait_for) to at least this long.
     #[must_use]
     pub fn wait_at_least(mut self, limit: Duration) -> Self {
         self.wait_for = self.wait_for.max(limit);
         self
     }
 
-    /// How long the lease lasts.
+    /// Returns how long the lease lasts.
     pub fn length(&self) -> Duration {
         self.lasts
     }

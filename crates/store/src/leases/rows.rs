@@ -1,4 +1,4 @@
-//! Rows of leases that this process holds, whatever the store.
+//! Rows that this process holds, in any store.
 
 use std::process;
 
@@ -13,7 +13,7 @@ use crate::WorkerRange;
 pub struct Horizon {
     /// The tick.
     pub tick: u64,
-    /// The sequence number in it.
+    /// The sequence number within it.
     pub sequence: u64,
 }
 
@@ -24,89 +24,89 @@ pub struct LeasedRow {
     pub worker_id: u64,
     /// The layout of the uids.
     pub layout: Layout,
-    /// The holder, as the row names it.
+    /// The holder's name in the row.
     pub owner: String,
     /// The fencing token.
     pub token: i64,
     /// What earlier holders may have issued.
     pub before: Option<Horizon>,
-    /// The tick of the last horizon that the store has confirmed to this holder. If the row has less,
-    /// something took the store back: a failover, or an older state that was restored.
+    /// The tick of the last horizon that the store confirmed to this holder. If the row has less, the store lost
+    /// commits: by a failover, or because an older state was restored.
     pub confirmed: Option<u64>,
-    /// A number of the server that the row was taken from, if the server has one.
+    /// The number of the server that the row was taken from, if it has one.
     pub server: Option<u64>,
-    /// The worker ids of the store, if they were recorded, where the row is new.
+    /// The recorded range of the store, set only if the row is new.
     pub range: Option<WorkerRange>,
 }
 
-/// Why this process does not hold a row any more.
+/// Why this process no longer holds a row.
 #[derive(Debug)]
 pub enum Loss {
-    /// It is gone.
+    /// The row is gone.
     Gone,
-    /// Another owner, or another token, has it.
+    /// The row has another owner or token.
     Taken {
-        /// The present owner.
+        /// The current owner.
         owner: String,
-        /// The present token.
+        /// The current token.
         token: i64,
     },
-    /// This process holds it, but the row has less than the store confirmed.
+    /// This process holds the row, but it has less than the store confirmed.
     Forgotten {
         /// The tick that the store confirmed.
         confirmed: u64,
         /// The tick that the row has.
         found: Option<u64>,
     },
-    /// It is not as a row of leases is.
+    /// It is not a sound row.
     Unreadable(
         /// What is wrong with it.
         String,
     ),
-    /// Another server has answered.
+    /// Another server answered.
     OtherServer,
 }
 
 impl Loss {
-    /// Returns the loss of a row that has another owner or token, or is gone.
+    /// Returns the loss of a row that is gone, or has another owner or token.
     pub fn of(present: Option<(String, i64)>) -> Self {
         present.map_or(Self::Gone, |(owner, token)| Self::Taken { owner, token })
     }
 }
 
-/// What a store does with a row for its holder.
+/// Changes a store's row for its holder.
 ///
-/// It changes the row only if owner and token are those of `row`, and a renewal only if the row has the confirmed
-/// horizon. Otherwise the error is [`Error::LeaseLost`].
+/// The row changes only if it has the owner and token of `row`, and for a renewal also the confirmed horizon. Otherwise
+/// the error is [`Error::LeaseLost`].
 pub trait RowStore: Send + 'static {
-    /// Makes the lease last from now on, and raises the horizon to this one.
+    /// Extends the lease from now on, and raises the horizon to this one.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`]; after any other the caller may try again.
+    /// [`Error::LeaseLost`]. After any other error, the caller may try again.
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<(), Error>;
 
     /// Frees the row and sets its horizon to `last`.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`]; what the store says.
+    /// [`Error::LeaseLost`], or the store's error.
     fn release(&mut self, row: &LeasedRow, last: Option<Horizon>) -> Result<(), Error>;
 }
 
 impl LeasedRow {
-    /// Reads the columns of a horizon. Without a sequence number it is the whole tick, as after an
-    /// operator has raised the tick of a row that was never used.
+    /// Reads the columns of a horizon. Without a sequence number, it is the whole tick, as after an operator has set
+    /// the tick of a row that was never used.
     pub fn horizon(tick: Option<i64>, sequence: Option<i64>) -> Option<Horizon> {
         let [tick, sequence] = [tick?, sequence.unwrap_or(WHOLE_TICK)].map(i64::cast_unsigned);
         Some(Horizon { tick, sequence })
     }
 
-    /// The greatest uid that earlier holders may have issued.
+    /// Returns the greatest uid that earlier holders may have issued.
     ///
     /// # Errors
     ///
-    /// [`Error::FieldOutOfRange`] where the row has a sequence number that the layout does not.
+    /// [`Error::FieldOutOfRange`] if the layout does not have the row's sequence number.
     pub fn after(&self) -> Result<Option<Uid>, Error> {
         let compose = |horizon: Horizon| {
             // Any other number that does not fit is damage, and refused.
@@ -117,7 +117,7 @@ impl LeasedRow {
         self.before.map(compose).transpose()
     }
 
-    /// Returns why this process does not hold the row any more, for people.
+    /// Says why this process no longer holds the row.
     pub fn why(&self, loss: Loss) -> String {
         let Self { owner: ours, token, .. } = self;
         match loss {
@@ -148,15 +148,15 @@ impl LeasedRow {
 /// What to do after a store has lost commits.
 const AFTER_LOSS: &str = "see \"After commits were lost\" in docs/leases.md";
 
-/// A row that a generator's lease renews and releases.
+/// The backend of a generator's lease, which renews and releases this row.
 pub struct RowLease<S: RowStore> {
     store: S,
     row: LeasedRow,
     /// What errors call the store.
     location: String,
-    /// In any other process, such as a forked child, nothing may touch the store.
+    /// A forked child, which has another id, must not touch the store.
     process: u32,
-    /// A renewal has succeeded: from then on uids may be issued.
+    /// A renewal has succeeded, so uids may have been issued.
     in_use: bool,
     is_over: bool,
 }
@@ -181,7 +181,7 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         self.check_process().map_err(RenewError::Lost)?;
         let layout = &self.row.layout;
-        // Above the last tick there is nothing to be issued.
+        // Nothing is issued above the last tick.
         let (tick, sequence) = (horizon.min(layout.max_tick()), layout.max_sequence());
         match self.store.renew(&self.row, Horizon { tick, sequence }) {
             Ok(()) => {
@@ -204,18 +204,17 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
             }
             None => None,
         };
-        // Never below what earlier holders may have issued.
+        // Not below what earlier holders may have issued.
         let last = last.max(self.row.before);
         self.store.release(&self.row, last)
     }
 }
 
-/// Releases a row that no generator used: otherwise a start that keeps failing would hold one row after
-/// another.
+/// Releases a row that no generator used. Otherwise a start that keeps failing would hold one row after another.
 impl<S: RowStore> Drop for RowLease<S> {
     fn drop(&mut self) {
         if !self.in_use && !self.is_over && process::id() == self.process {
-            // If that fails, the lease expires by itself.
+            // If this fails, the lease expires by itself.
             let _ = self.release(None);
         }
     }

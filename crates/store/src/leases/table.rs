@@ -1,4 +1,4 @@
-//! What people do with a table of leases.
+//! Operations on a table of leases, for generators and for administration.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -12,69 +12,60 @@ use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, Loss};
 use crate::TableError;
 
-/// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md has its columns and
-/// the protocol.
+/// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md has its columns and the protocol.
 ///
-/// New worker ids come from the counter of the table `WORKER_NODE` beside it, so that those that are
-/// leased and those that are used by one start never meet.
+/// New worker ids come from the counter of `WORKER_NODE`, so leased and disposable ones never coincide.
 ///
-/// Its methods block, and work within an async runtime too.
+/// The methods block, and work within an async runtime.
 pub trait LeaseTable: WorkerSource {
     /// Creates this table and `WORKER_NODE` if they do not exist.
     ///
     /// # Errors
     ///
-    /// What the store says: `SqliteError::File`, `ServerError::Server`.
+    /// The store's error: `SqliteError::File`, `ServerError::Server`.
     fn create(&self) -> Result<(), Error>;
 
-    /// Leases a worker id: the lowest that is free, or another one if many start at once, or a new one if
-    /// none is free.
+    /// Leases the lowest free worker id, or another free one if many start at once, or a new one if none is free.
     ///
     /// # Errors
     ///
-    /// [`TableError::NoFreeWorkerId`] where all of the layout's worker
-    /// ids are held, and [`Error::UsedAhead`] where the only ones that are not were used too far
-    /// ahead of this host's clock, when [`wait_for`](LeaseOptions::wait_for) is over;
-    /// [`TableError::LeaseTableLayout`] where the table is for
-    /// another layout; [`Error::OptionOutOfRange`];
-    /// [`TableError::NodeIdentity`]; [`Error::ClockBeforeEpoch`]
-    /// and [`Error::LayoutExhausted`]; and what the store says.
+    /// [`TableError::NoFreeWorkerId`] if no worker id of the layout is free after
+    /// [`wait_for`](LeaseOptions::wait_for), or [`Error::UsedAhead`] if all that are free were used too far ahead of
+    /// this host's clock; [`TableError::LeaseTableLayout`] if the table is for another layout;
+    /// [`Error::OptionOutOfRange`]; [`TableError::NodeIdentity`]; [`Error::ClockBeforeEpoch`];
+    /// [`Error::LayoutExhausted`]; the store's error.
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error>;
 
-    /// Returns all rows, by worker id. One that somebody has damaged is left out, and the log says what is
-    /// wrong with it.
+    /// Returns all rows, by worker id. A damaged row is left out, and the log says what is wrong with it.
     ///
     /// # Errors
     ///
-    /// As for [`create`](Self::create).
+    /// As [`create`](Self::create).
     fn list(&self) -> Result<Vec<LeaseRow>, Error>;
 
-    /// Ends a lease whoever holds it: its holder stops at its next renewal, and others may have the
-    /// worker id at once. They start above all that the holder may issue until then.
+    /// Ends a lease, whoever holds it. The holder stops at its next renewal. Others may get the worker id at once, and
+    /// start above all that the holder may issue until then.
     ///
     /// # Errors
     ///
-    /// [`TableError::NoSuchLease`]; else as for [`create`](Self::create).
+    /// [`TableError::NoSuchLease`]; otherwise as [`create`](Self::create).
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error>;
 
-    /// Frees a worker id whose lease has run out or was fenced.
+    /// Frees a worker id whose lease has expired or was fenced.
     ///
     /// # Errors
     ///
-    /// [`TableError::LeaseHeld`] where it has not;
-    /// [`TableError::NoSuchLease`]; else as for
+    /// [`TableError::LeaseHeld`] if it is still held; [`TableError::NoSuchLease`]; otherwise as
     /// [`create`](Self::create).
     fn release(&self, worker_id: u64) -> Result<LeaseRow, Error>;
 
-    /// Adds free rows for worker ids from `WORKER_NODE` whose starts have all ended: none of them
-    /// issued a uid of a later tick than that of `used_until`, and none will.
+    /// Adds free rows for worker ids from `WORKER_NODE` whose starts have all ended. None of them may have issued a uid
+    /// of a tick after that of `used_until`.
     ///
     /// # Errors
     ///
-    /// [`TableError::NotReusable`] where one of them was never
-    /// handed out, or is leased already, and then nothing is added;
-    /// [`TableError::LeaseTableLayout`]; else as for
-    /// [`create`](Self::create).
+    /// [`TableError::NotReusable`] if one of them was never handed out or is already leased, and then no row is added;
+    /// [`TableError::LeaseTableLayout`]; otherwise as [`create`](Self::create).
     fn reuse(
         &self,
         worker_ids: RangeInclusive<u64>,
@@ -89,30 +80,30 @@ pub trait LeaseTable: WorkerSource {
 pub struct LeaseRow {
     /// The worker id.
     pub worker_id: u64,
-    /// Who holds it, or was the last to.
+    /// The present or last holder.
     pub owner: String,
-    /// The fencing token, which grows with every change of the holder.
+    /// The fencing token, which grows when the holder changes.
     pub token: i64,
-    /// By the store's clock.
+    /// Whether it is held, by the store's clock.
     pub state: LeaseState,
     /// The last tick and sequence number that may have been issued.
     pub horizon: Option<(u64, u64)>,
-    /// The layout, as in `28/22/13 in s since 2026-01-01T00:00:00Z`.
+    /// The layout, such as `28/22/13 in s since 2026-01-01T00:00:00Z`.
     pub layout: String,
     /// When the row was added.
     pub created: Timestamp,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub renewed: Timestamp,
 }
 
 /// Whether a worker id is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
-    /// It was given back, or never held.
+    /// Given back, or never held.
     Free,
-    /// Held until then, or longer if the lease is renewed.
+    /// Held until this time, or longer if renewed.
     Held(Timestamp),
-    /// The lease has run out, or was fenced: anybody may take it.
+    /// The lease expired or was fenced at this time, and anybody may take the worker id.
     Expired(Timestamp),
 }
 
@@ -125,11 +116,11 @@ impl LeaseRow {
 }
 
 impl LeasedRow {
-    /// Returns why the row is lost, by the one that the table has now, if a renewal met none.
+    /// After a renewal that changed no row, returns why the lease is lost, by the table's present row.
     ///
     /// # Errors
     ///
-    /// The row is as it should be, so that something else is wrong.
+    /// The row is as it should be, so something else is wrong.
     pub fn loss(&self, present: Option<LeaseRow>) -> Result<Loss, String> {
         match present {
             Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
@@ -148,12 +139,11 @@ impl LeasedRow {
     }
 }
 
-/// Returns the row after a release or a fence, which changed it if `is_done`.
+/// Returns the row after a release or fence, which changed it if `is_done`.
 ///
 /// # Errors
 ///
-/// [`TableError::LeaseHeld`] if the lease had to be over and is not; [`TableError::NoSuchLease`] if there
-/// is no row.
+/// [`TableError::LeaseHeld`] if a release found the row still held; [`TableError::NoSuchLease`] if there is no row.
 pub fn changed_row(
     row: Option<LeaseRow>,
     is_done: bool,
@@ -169,7 +159,7 @@ pub fn changed_row(
     }
 }
 
-/// Returns the horizon of rows for worker ids of starts that have ended.
+/// Returns the horizon for worker ids of starts that have ended.
 ///
 /// # Errors
 ///
@@ -183,7 +173,7 @@ pub fn issued_until(
     Ok(Horizon { tick: layout.tick_at(until)?, sequence: layout.max_sequence() })
 }
 
-/// The columns of a row of `UIDRING_LEASE` as a store read them.
+/// The columns of a row of `UIDRING_LEASE`, as read.
 pub struct LeaseColumns {
     /// Column `WORKER_ID`.
     pub worker_id: u64,
@@ -210,7 +200,7 @@ impl LeaseColumns {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Says what is wrong with it.
     pub fn read(self) -> Result<LeaseRow, String> {
         let names = ["WORKER_ID", "TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"];
         match flaw(&self.layout, self.worker_id, self.token, self.horizon, names) {
@@ -248,7 +238,7 @@ impl From<LeaseColumns> for LeaseRow {
     }
 }
 
-/// Returns the rows that can be read, and logs what is wrong with the others.
+/// Returns the readable rows, and logs what is wrong with the others.
 pub fn readable(
     rows: Vec<Result<LeaseRow, String>>,
     place: &(impl Display + ?Sized),

@@ -10,11 +10,11 @@ use super::{Alias, Owner, Row, Takers};
 use crate::url::shown;
 use crate::values::{number, time};
 
-/// The options that a URL sets, with valid values. It implements neither `Debug` nor `Display`, because a value may be
-/// secret.
+/// The options that a URL sets, with valid values. A value may be secret, so this implements neither `Debug` nor
+/// `Display`.
 #[derive(Default)]
 pub struct Given {
-    /// By the names of their rows: the values, and how errors call them.
+    /// By the row's name: the value, and what errors call the option.
     values: BTreeMap<&'static str, (String, String)>,
     harmless: Vec<&'static str>,
 }
@@ -24,7 +24,7 @@ impl Given {
     ///
     /// # Errors
     ///
-    /// Says what is wrong. It never shows a value, and shows a name only if that cannot be part of a password.
+    /// Says what is wrong. Never shows a value, and shows a name only if it cannot be part of a password.
     pub fn read(takers: &Takers, parameters: &[(String, String)]) -> Result<Self, String> {
         let mut given = Self::default();
         for (name, value) in parameters {
@@ -33,8 +33,8 @@ impl Given {
         Ok(given)
     }
 
-    /// Adds an option. Errors call it `called`, such as `--layout`; by default by its name. An option may
-    /// be set in several places, to the same value.
+    /// Adds an option. Errors call it `called`, such as `--layout`, or by its name. Several places may set an option to
+    /// the same value.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Given {
         }
     }
 
-    /// Forgets an option, so that it may be set anew.
+    /// Removes an option, so that it can be set again.
     pub fn remove(&mut self, takers: &Takers, name: &str) {
         let mut rows = takers.takes.iter().flat_map(|owner| owner.rows);
         if let Some(row) = rows.find(|row| row.named(name).is_some()) {
@@ -80,7 +80,7 @@ impl Given {
         }
     }
 
-    /// Adds a parameter that is no option.
+    /// Adds a parameter that is not an option.
     fn add_foreign(
         &mut self,
         takers: &Takers,
@@ -97,7 +97,7 @@ impl Given {
         Ok(())
     }
 
-    /// Refuses the options that one of these owners takes and the `chosen` one does not.
+    /// Refuses options that one of the `owners` takes but `chosen` does not.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Given {
         &self.harmless
     }
 
-    /// Returns the value of the option of this name.
+    /// Returns the value of the option with this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(|(value, _)| value.as_str())
     }
@@ -131,24 +131,24 @@ impl Given {
         self.text(row) == Some(value)
     }
 
-    /// Returns the value of an option that is a path.
+    /// Returns the value of a path option.
     pub fn path(&self, row: &Row) -> Option<PathBuf> {
         self.text(row).map(PathBuf::from)
     }
 
-    /// Returns the value of an option that is a time.
+    /// Returns the value of a time option.
     pub fn time(&self, row: &Row) -> Option<Duration> {
         time(Duration::ZERO..=Duration::MAX)(self.text(row)?).ok()
     }
 
-    /// Returns the value of an option that is a number.
+    /// Returns the value of a number option.
     pub fn number(&self, row: &Row) -> Option<u64> {
         number(0..=u64::MAX)(self.text(row)?).ok()
     }
 }
 
 impl Row {
-    /// Returns whether this row has the name, and by which alias.
+    /// Returns whether this row has the name, and which alias that is.
     fn named(&self, name: &str) -> Option<Option<&'static Alias>> {
         if self.name == name {
             return Some(None);
@@ -157,7 +157,7 @@ impl Row {
     }
 }
 
-/// Says which engines take the option, or suggests the nearest name. It hides what may be part of a password.
+/// Names the engines that take the option, or suggests the nearest name. Hides what may be part of a password.
 fn unknown(takers: &Takers, name: &str, called: Option<&str>) -> String {
     let takes = |owner: &&&Owner| owner.rows.iter().any(|row| row.named(name).is_some());
     let others: Vec<_> = takers.elsewhere.iter().filter(takes).map(|owner| owner.name).collect();
@@ -172,7 +172,7 @@ fn unknown(takers: &Takers, name: &str, called: Option<&str>) -> String {
     }
 }
 
-/// How like a name must be to be suggested, from 0 to 1.
+/// The least similarity of a suggested name, from 0 to 1.
 const LIKE: f64 = 0.7;
 
 fn nearest(takers: &Takers, name: &str) -> String {

@@ -1,4 +1,4 @@
-//! Options that several engines take.
+//! Options of several engines.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub static CONNECT_TIMEOUT: Row = Row::new(
 .default("5s")
 .aliases(&[Alias::same("connect_timeout")]);
 
-/// How far the clocks of a server and of this host may differ at a start.
+/// How far the clocks of server and host may differ at a start.
 pub static MAX_CLOCK_DIFFERENCE: Row = Row::new(
     "max-clock-difference",
     Kind::Time(Duration::ZERO..=Duration::from_secs(86_400)),
@@ -63,7 +63,7 @@ pub static AUTHORITY: Row = Row::new(
 .default("public authorities: PostgreSQL and ZooKeeper use those that the system trusts, MySQL and etcd a built-in list")
 .aliases(&[Alias::same("sslrootcert"), Alias::same("ssl-ca"), Alias::same("ssl_ca")]);
 
-/// What a client shows.
+/// The client's certificate.
 pub static CERTIFICATE: Row = Row::new(
     "cert",
     Kind::Path,
@@ -76,7 +76,7 @@ pub static KEY: Row =
     Row::new("key", Kind::Path, "The private key of `cert`, a PEM file that others may not read")
         .aliases(&[Alias::same("sslkey"), Alias::same("ssl-key"), Alias::same("ssl_key")]);
 
-/// Whether servers that may lose commits are refused.
+/// Whether to refuse servers that may lose commits.
 pub static DURABILITY: Row = Row::new(
     "durability",
     Kind::Words(&["warn", "require"]),
@@ -85,7 +85,7 @@ pub static DURABILITY: Row = Row::new(
 )
 .default("warn");
 
-/// Whether any server that answers is a good one.
+/// Whether every server that answers has all commits.
 pub static CLUSTER: Row = Row::new(
     "cluster",
     Kind::Words(&["no", "synchronous"]),
@@ -94,7 +94,7 @@ pub static CLUSTER: Row = Row::new(
 )
 .default("no");
 
-/// Translates the values of `sslmode` in PostgreSQL's clients, and of its like in MySQL's.
+/// Translates the values of `sslmode` in PostgreSQL's clients, and of similar options in MySQL's.
 fn by_mode(mode: &str) -> Result<String, &'static str> {
     match &*mode.to_ascii_lowercase().replace('_', "-") {
         "disable" | "disabled" | "false" => Ok("off".into()),

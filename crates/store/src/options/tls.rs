@@ -1,10 +1,10 @@
-//! What a URL says of TLS.
+//! The TLS options of a URL.
 
 use std::path::PathBuf;
 
 use super::{AUTHORITY, CERTIFICATE, Given, KEY, TLS};
 
-/// Whether to use TLS, and the files with certificates.
+/// Whether to use TLS, and with which files.
 pub struct Tls {
     /// `None` if the URL does not say. A file implies [`TlsMode::Verify`].
     pub mode: Option<TlsMode>,
@@ -19,7 +19,7 @@ pub struct Tls {
 pub enum TlsMode {
     /// No TLS.
     Off,
-    /// TLS. A trusted authority must have signed the certificate, and it must name the host.
+    /// TLS with a certificate that names the host and is signed by a trusted authority.
     Verify,
     /// TLS with any certificate.
     Unverified,
@@ -30,7 +30,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// Says which options contradict each other, or which one is missing.
+    /// Says which options contradict each other, or which is missing.
     pub fn of(given: &Given) -> Result<Self, String> {
         let mode = match given.text(&TLS) {
             None => None,

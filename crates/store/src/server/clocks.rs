@@ -1,4 +1,4 @@
-//! The server's clock beside this host's.
+//! Compares the clocks of server and host.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use uidring::Timestamp;
 
 use super::problem::Problem;
 
-/// Compares the server's clock with this host's, which was read before and after it.
+/// Compares the server's clock with this host's, read before and after it.
 ///
 /// # Errors
 ///
-/// [`Problem::ClockDiffers`] if they are further apart than `limit`, whichever moment in between counts.
+/// [`Problem::ClockDiffers`] if they differ by more than `limit` at every moment in between.
 pub fn compare<F>(
     [before, theirs, after]: [Timestamp; 3],
     limit: Duration,

@@ -1,4 +1,4 @@
-//! A connection, and work in it that is tried again within a deadline.
+//! A connection, and work on it that is retried within a deadline.
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,22 +18,21 @@ use super::store::ServerStore;
 use super::tables::Table;
 use crate::warn_once;
 
-/// The first pause between two attempts; each further one is twice as long, up to the last.
+/// The first pause between attempts. Each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the courtesy of closing a connection in an orderly way may take.
+/// How long to spend on closing a connection cleanly.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// After so long without use, an open connection is checked first.
+/// A connection that was idle for this long is checked first.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A unit of work on a connection. It may run again after a failed attempt, so it must be repeatable.
 pub trait Operation<E: Engine>: Sync {
-    /// The table that errors speak of.
+    /// The table that errors name.
     const TABLE: Table;
 
-    /// What comes of it.
     type Done: Send;
 
     /// Returns the tables to create if they are missing.
@@ -41,15 +40,14 @@ pub trait Operation<E: Engine>: Sync {
         &[]
     }
 
-    /// Does the work.
     fn run(
         &self,
         session: &mut E::Session,
     ) -> impl Future<Output = Done<E::Session, Self::Done>> + Send;
 }
 
-/// Does the work, and again after creating the tables that are missing. Only then does the account need the
-/// right to create them.
+/// Does the work. If tables are missing, creates them and does it again. Only then does the account need the right to
+/// create them.
 async fn work_in<E: Engine, W: Operation<E>>(
     session: &mut E::Session,
     work: &W,
@@ -65,11 +63,10 @@ async fn work_in<E: Engine, W: Operation<E>>(
     }
 }
 
-/// Why work was not done.
+/// Why the work was not done.
 pub struct Failed {
-    /// The error for callers.
     pub error: Error,
-    /// It stays so until somebody does something.
+    /// The error stays until somebody acts.
     pub is_final: bool,
 }
 
@@ -79,22 +76,21 @@ impl From<Failed> for Error {
     }
 }
 
-/// A connection that the first work opens, and later work opens again if it broke.
+/// A connection that is opened on first use, and again after it broke.
 pub struct Connection<E: Engine> {
     options: E::Options,
-    /// With the time since it was used last.
+    /// The open session, and how long ago it was last used.
     open: Option<(E::Session, Stopwatch)>,
     reached: bool,
     silent: bool,
 }
 
 impl<E: Engine> Connection<E> {
-    /// A connection that is not open yet.
     pub fn new(options: E::Options) -> Self {
         Self { options, open: None, reached: false, silent: false }
     }
 
-    /// Whether the last attempt of the last work had a connection.
+    /// Whether the last attempt had a connection.
     pub fn has_reached(&self) -> bool {
         self.reached
     }
@@ -104,24 +100,23 @@ impl<E: Engine> Connection<E> {
         self.reached && !self.silent
     }
 
-    /// Whether it is open, as far as is known.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Closes it in an orderly way, within a moment.
+    /// Closes the connection cleanly, within `GOODBYE`.
     pub async fn close(&mut self) {
         if let Some((session, _)) = self.open.take() {
             let _ = timeout(GOODBYE, E::close(session)).await;
         }
     }
 
-    /// Does the work. After a failure that may pass it does all of it once more; what was not committed
-    /// has been rolled back by then. The connection stays open as long as all goes well.
+    /// Does the work, and retries all of it after failures that may pass, until the deadline. Uncommitted changes are
+    /// rolled back before a retry. The connection stays open unless something fails.
     ///
     /// # Errors
     ///
-    /// What the store says, and whether it stays so.
+    /// The store's error, and whether it stays.
     pub async fn run<W: Operation<E>>(
         &mut self,
         server: &ServerStore<E>,
@@ -145,7 +140,7 @@ impl<E: Engine> Connection<E> {
             if !may_pass {
                 return Err(Failed { error, is_final });
             }
-            // Starts that met the same failure at once should not come back at once.
+            // Jitter, so that processes that failed together do not retry together.
             let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
             if left() <= next {
                 // An attempt that the deadline cut short says less than the one before it.
@@ -166,11 +161,11 @@ impl<E: Engine> Connection<E> {
         unreachable!("a deadline comes before so many attempts")
     }
 
-    /// Does the work with one attempt, and logs no failure.
+    /// Does the work in one attempt, and logs no failure.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     pub async fn run_once<W: Operation<E>>(
         &mut self,
         server: &ServerStore<E>,
@@ -181,11 +176,10 @@ impl<E: Engine> Connection<E> {
         done.map_err(|problem| explain(&server.engine, &W::TABLE, problem))
     }
 
-    /// Returns by when the work has to be done, and how long that is.
+    /// Returns the deadline of the work, and how long that is.
     ///
-    /// Gives up an open connection that broke while nobody used it: that is no failure of the work that
-    /// comes now. One that does not answer, as after a firewall has forgotten it, must not cost the work
-    /// its whole deadline.
+    /// Drops a connection that broke while idle, which is no failure of this work. The check has its own limit: a
+    /// connection that a firewall has forgotten, for example, must not use up the deadline.
     async fn begin(&mut self, server: &ServerStore<E>) -> Result<(Deadline, Duration), Error> {
         server.check()?;
         let Limits { connect, deadline: limit } = server.settings.limits;
@@ -229,7 +223,7 @@ impl<E: Engine> Connection<E> {
                 Ok(done)
             }
             failed => {
-                // It may be within a transaction, or within an answer.
+                // The session may be in the middle of a transaction or an answer.
                 let _ = timeout(GOODBYE.min(limit / 4), E::close(session)).await;
                 failed.unwrap_or_else(|_| Err(Problem::NoEnd(limit)))
             }

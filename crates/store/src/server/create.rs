@@ -6,11 +6,11 @@ use super::new_tables::create;
 use super::session::Done;
 use super::tables::{Table, WORKER_NODE};
 
-/// Creates tables that do not exist.
+/// Creates the tables that are missing.
 pub struct Create(pub &'static [Table]);
 
 impl<E: Engine> Operation<E> for Create {
-    // Whatever cannot be created is named by the server.
+    // The server's error names the table that cannot be created.
     const TABLE: Table = WORKER_NODE;
 
     type Done = ();

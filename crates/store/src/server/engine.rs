@@ -1,4 +1,4 @@
-//! What the crate of an engine says of it.
+//! What an engine's crate provides.
 
 use std::fmt;
 use std::future::Future;
@@ -14,37 +14,37 @@ use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::Login;
 use crate::url::Url;
 
-/// How the servers of an engine are reached, by its driver. Its texts, for
-/// debugging too, are hosts, ports and database alone: the driver's options would print the user or the password.
+/// How to reach the servers of an engine by its driver. `Display` and `Debug` show only hosts, ports and database: the
+/// driver's options would show the user or the password.
 pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
-    /// How a client connects.
+    /// The driver's options of a client.
     type Options: Clone + Send + Sync;
 
-    /// A connection that was not checked yet.
+    /// A connection that is not yet checked.
     type Raw: Send;
 
-    /// A connection whose server and tables are known to be good.
+    /// A connection whose server and tables are checked.
     type Session: Session<Failure = Self::Failure>;
 
     /// An error of the driver.
     type Failure: Failure;
 
-    /// What people call such a server.
+    /// The server's common name.
     const NAME: &'static str;
 
-    /// How its URLs are written.
+    /// The form of its URLs.
     const URL: ServerUrl;
 
     /// The options of its URLs.
     const OPTIONS: &'static Owner;
 
-    /// What a statement may wait for beside a locked table: empty, or ending in a comma and a blank.
+    /// What else a statement may wait for, besides a locked table: empty, or ending in a comma and a blank.
     const MAY_WAIT_FOR: &'static str = "";
 
-    /// The name of threads that work for it.
+    /// The name of its threads.
     const THREAD: &'static str;
 
-    /// Fills the driver's options from a URL, except for TLS.
+    /// Sets the driver's options from a URL, except for TLS.
     ///
     /// # Errors
     ///
@@ -61,13 +61,13 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// Says why this engine cannot.
     fn accept_any_certificate(&mut self) -> Result<(), String>;
 
-    /// Trusts these authorities alone.
+    /// Trusts only these authorities.
     fn trust(&mut self, authorities: Authorities);
 
     /// Shows this certificate.
     fn show(&mut self, identity: ClientIdentity);
 
-    /// Returns how a client logs in.
+    /// Returns how a client sends its password.
     fn login(&self) -> Login;
 
     /// Returns what else is wrong with the options.
@@ -75,12 +75,12 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
         None
     }
 
-    /// Returns what else to know before a connection is made.
+    /// Returns what else to warn of before a connection.
     fn warning(&self) -> Option<String> {
         None
     }
 
-    /// Returns the options of a client for this.
+    /// Returns the options of a client for this purpose.
     fn options(&self, purpose: Purpose) -> Self::Options;
 
     /// Connects and logs in. Returns `None` if that takes longer than `within`.
@@ -97,23 +97,23 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
         table: &Table,
     ) -> impl Future<Output = Done<Self::Session, Self::Session>> + Send;
 
-    /// Returns whether a connection that was idle still answers.
+    /// Returns whether an idle connection still answers.
     fn answers(session: &mut Self::Session) -> impl Future<Output = bool> + Send;
 
     /// Closes a connection cleanly.
     fn close(session: Self::Session) -> impl Future<Output = ()> + Send;
 
-    /// Returns what to do about an error of the driver, and what went wrong unless the error says it.
+    /// Returns what to do about a driver's error, and what went wrong unless the error says so.
     fn advice(&self, table: &Table, failure: &Self::Failure) -> String;
 }
 
 /// What a client is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// A few works.
+    /// A few operations.
     Admin,
     /// Loads of segments.
     Loads,
-    /// A lease, whose connection may end when nothing was heard of it for so long.
+    /// A lease. The server may close a connection that was silent for this long.
     Lease(Duration),
 }

@@ -7,7 +7,6 @@ use uidring::{Error, StoreErrorKind};
 use super::problem::Cause;
 use crate::ServerError;
 
-/// Returns the error of a database.
 pub(super) fn database(
     server: &impl Display,
     kind: StoreErrorKind,
@@ -18,7 +17,7 @@ pub(super) fn database(
     ServerError::Server { engine: "database", server, problem, kind, source }.into()
 }
 
-/// Adds to what an error says of the server.
+/// Adds a note to a server's error.
 pub(super) fn with_note(error: Error, note: &str) -> Error {
     let Error::Store(error) = error else { return error };
     match error.downcast::<ServerError>() {

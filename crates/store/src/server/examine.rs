@@ -1,4 +1,4 @@
-//! What can be seen of a database server before a start, without changing anything in it.
+//! Examines a database server before a start, without changing anything.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const WORKERS: &[(Table, &str)] = &[(
      SELECT HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED FROM WORKER_NODE WHERE 1 = 0",
 )];
 
-/// The table of leases first: whoever makes it makes both.
+/// The table of leases first, because the command that creates it creates both.
 const LEASES: &[(Table, &str)] = &[
     (
         UIDRING_LEASE,
@@ -40,14 +40,14 @@ const LEASES: &[(Table, &str)] = &[
 const SEGMENTS: &[(Table, &str)] =
     &[(LEAF_ALLOC, "UPDATE leaf_alloc SET max_id = max_id WHERE 1 = 0 AND biz_tag = ''")];
 
-/// The errors of this work speak of the first table, and the versions of all are checked.
+/// Errors of this work name the first table. The versions of all are checked.
 const ALL: Table =
     Table { all: &["WORKER_NODE", "UIDRING_LEASE", "UIDRING_RANGE", "leaf_alloc"], ..WORKER_NODE };
 
-/// Clocks that are further apart than this are a fault.
+/// Clocks that differ by more are a fault.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Examines a server for a start that wants this.
+/// Examines a server for such a start.
 pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Findings {
     let mut store = store.clone();
     let (sender, risks) = channel();
@@ -97,12 +97,12 @@ pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Fi
 
 struct Examine {
     statements: &'static [(Table, &'static str)],
-    /// Whether it needs to know the range of worker ids.
+    /// Whether it needs the range of worker ids.
     has_range: bool,
 }
 
 struct Looked<F> {
-    /// This host's clock, the server's, and this host's again.
+    /// This host's clock before, the server's, and this host's after.
     clocks: [Timestamp; 3],
     /// The first table that cannot be used, and why.
     failed: Option<(Table, Problem<F>)>,
@@ -136,7 +136,7 @@ impl<E: Engine> Operation<E> for Examine {
                 Err(problem) => return Err(problem),
             }
         }
-        // The right to read the range is one of its own.
+        // Reading the range is a separate right.
         if looked.failed.is_none() && self.has_range {
             match look_for_range(session).await {
                 Err(problem) if problem.is_answered() => {

@@ -8,7 +8,7 @@ use super::problem::{Cause, Failure, Problem};
 use super::tables::Table;
 use crate::ServerError;
 
-/// Returns the error for callers: what to do, with what the driver said as its source.
+/// Returns the error for callers: what to do, with the driver's error as its source.
 pub fn explain<E: Engine>(engine: &E, table: &Table, problem: Problem<E::Failure>) -> Error {
     let kind = problem.kind();
     let (problem, source): (String, Option<Cause>) = match problem {

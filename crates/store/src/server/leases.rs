@@ -1,4 +1,4 @@
-//! Leases of worker ids from a table of a server.
+//! Leases of worker ids from a server's table.
 
 mod hold;
 mod rows;
@@ -25,10 +25,10 @@ use crate::leases::{
     RowStore, acquire, changed_row, issued_until, readable,
 };
 
-/// The table `UIDRING_LEASE` of a server, which all hosts share.
+/// The table `UIDRING_LEASE` of a server, shared by all hosts.
 ///
-/// A lease has a connection of its own, which is kept, and opened anew when it broke. A renewal takes
-/// a third of the lease at most, whatever the server's deadline.
+/// Each lease keeps a connection of its own, which is opened again if it broke. A renewal takes at most a third of the
+/// lease, whatever the server's deadline.
 #[derive(Clone, Debug)]
 pub struct ServerLeases<E: Engine> {
     store: ServerStore<E>,
@@ -37,34 +37,34 @@ pub struct ServerLeases<E: Engine> {
 }
 
 impl<E: Engine> ServerStore<E> {
-    /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
+    /// Returns the table `UIDRING_LEASE`, whose worker ids are held, renewed and given back.
     pub fn leases(&self) -> ServerLeases<E> {
         ServerLeases::new(self.clone())
     }
 }
 
 impl<E: Engine> ServerLeases<E> {
-    /// The table of this server.
+    /// Returns the table of this server.
     pub fn new(store: ServerStore<E>) -> Self {
         Self { store, create_tables_if_missing: false, options: LeaseOptions::default() }
     }
 
-    /// How worker ids are leased by generators; the defaults of [`LeaseOptions`] if not set.
+    /// Sets how generators lease worker ids; the defaults of [`LeaseOptions`] if not set.
     #[must_use]
     pub fn options(mut self, options: LeaseOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Whether a start makes the tables if they are missing; by default it is an error. Only where
-    /// they are missing does the account need the right to create them.
+    /// Sets whether a start creates missing tables; if not set, that is an error. The account needs the right to create
+    /// them only if they are missing.
     #[must_use]
     pub fn create_tables_if_missing(mut self, create: bool) -> Self {
         self.create_tables_if_missing = create;
         self
     }
 
-    /// Where the table is.
+    /// Returns the server.
     pub fn store(&self) -> &ServerStore<E> {
         &self.store
     }
@@ -75,7 +75,6 @@ impl<E: Engine> ServerLeases<E> {
         Client::new(&self.store, Purpose::Lease(lasts))
     }
 
-    /// A client for an operator's command.
     fn admin(&self) -> Client<E> {
         self.connect(Duration::from_secs(60))
     }
@@ -131,7 +130,7 @@ impl<E: Engine> LeaseTable for ServerLeases<E> {
     }
 }
 
-/// A client that acquires a lease, and then renews and releases it.
+/// A client that acquires a lease, then renews and releases it.
 pub struct LeaseClient<E: Engine> {
     client: Client<E>,
     create_tables: bool,

@@ -1,4 +1,4 @@
-//! How tables come to be.
+//! Creates tables.
 
 use super::problem::{Problem, State};
 use super::row::only;
@@ -6,7 +6,7 @@ use super::session::{Done, Session};
 use super::tables::{Table, WORKER_NODE};
 use crate::sql::{NEWEST_LEASE, NEWEST_NODE};
 
-/// Creates tables that do not exist.
+/// Creates the tables that are missing.
 pub async fn create<S: Session>(session: &mut S, tables: &[Table]) -> Done<S, ()> {
     if tables.iter().any(|table| table.name == WORKER_NODE.name) {
         check_leases(session).await?;
@@ -17,12 +17,12 @@ pub async fn create<S: Session>(session: &mut S, tables: &[Table]) -> Done<S, ()
     Ok(())
 }
 
-/// Refuses a database whose leases show that `WORKER_NODE` has lost rows: a new table would hand out their worker ids
+/// Refuses a database whose leases show that `WORKER_NODE` lost rows: a new table would hand out their worker ids
 /// again.
 async fn check_leases<S: Session>(session: &mut S) -> Done<S, ()> {
     let newest = greatest(session, NEWEST_NODE).await?;
     let leased = match greatest(session, NEWEST_LEASE).await {
-        // The account may not be one for leases.
+        // The account may have no rights on leases.
         Err(problem) if problem.is_answered() => None,
         leased => leased?,
     };

@@ -1,4 +1,4 @@
-//! Disposable worker ids from a table of a server.
+//! Disposable worker ids from a server's table.
 
 mod rows;
 
@@ -21,13 +21,13 @@ use crate::{
     age_in_seconds, announce_end,
 };
 
-/// The table `WORKER_NODE` of a server. Every assignment inserts a row, whose generated key is the worker
-/// id: used by one start, and never again.
+/// The table `WORKER_NODE` of a server. Each assignment inserts a row, whose generated key is a worker id for this
+/// start only.
 ///
-/// The connection is closed after the assignment: the generator does not need the server any more.
+/// The connection is then closed, as the generator no longer needs the server.
 ///
-/// An assignment blocks. It has a runtime of its own, and may be called within another one, whose thread
-/// it blocks meanwhile: there, build generators in `tokio::task::spawn_blocking`.
+/// An assignment blocks its thread, with a runtime of its own. Within another runtime, build generators in
+/// `tokio::task::spawn_blocking`.
 #[derive(Clone, Debug)]
 pub struct ServerWorkerNodes<E: Engine> {
     store: ServerStore<E>,
@@ -36,47 +36,46 @@ pub struct ServerWorkerNodes<E: Engine> {
 }
 
 impl<E: Engine> ServerStore<E> {
-    /// The table `WORKER_NODE`: a fresh worker id for each start.
+    /// Returns the table `WORKER_NODE`, which gives each start a fresh worker id.
     pub fn worker_nodes(&self) -> ServerWorkerNodes<E> {
         ServerWorkerNodes::new(self.clone())
     }
 }
 
 impl<E: Engine> ServerWorkerNodes<E> {
-    /// The table of this server.
+    /// Returns the table of this server.
     pub fn new(store: ServerStore<E>) -> Self {
         let max_clock_difference = store.settings.max_clock_difference;
         Self { store, create_table_if_missing: false, max_clock_difference }
     }
 
-    /// Whether an assignment makes the table if it is missing; by default it is an error. Only where
-    /// it is missing does the account need the right to create it.
+    /// Sets whether an assignment creates a missing table; if not set, that is an error. The account needs the right to
+    /// create it only if it is missing.
     #[must_use]
     pub fn create_table_if_missing(mut self, create: bool) -> Self {
         self.create_table_if_missing = create;
         self
     }
 
-    /// How far this host's clock and the server's may be apart; not checked by default. An
-    /// assignment that finds more is refused before it costs a worker id.
+    /// Sets how far the clocks of host and server may differ; not checked if not set. If they differ more, the
+    /// assignment fails before it uses up a worker id.
     ///
-    /// When they start, the clocks of hosts that all compare theirs with the server's differ by twice
-    /// this at most, and what the network takes. Worker ids are distinct in any case: this is for
-    /// those who want uids of several hosts to be roughly in the order of time.
+    /// The clocks of hosts that check this differ at their starts by at most twice the limit plus the network's delay,
+    /// so their uids are roughly in order of time. Uniqueness does not depend on it.
     #[must_use]
     pub fn max_clock_difference(mut self, limit: Duration) -> Self {
         self.max_clock_difference = Some(limit);
         self
     }
 
-    /// Where the table is.
+    /// Returns the server.
     pub fn store(&self) -> &ServerStore<E> {
         &self.store
     }
 }
 
 impl<E: Engine> ServerWorkerNodes<E> {
-    /// Does the work in a connection of its own.
+    /// Runs the operation on a connection of its own.
     fn run<W: Operation<E>>(&self, work: &W) -> Result<W::Done, Error> {
         Client::new(&self.store, Purpose::Admin).run(work)
     }
@@ -89,9 +88,8 @@ impl<E: Engine> WorkerSource for ServerWorkerNodes<E> {
 }
 
 impl<E: Engine> WorkerTable for ServerWorkerNodes<E> {
-    /// What may pass (no connection, a server that is starting, a deadlock) is tried again until
-    /// the server's deadline. If the connection breaks while the row is being inserted, another row is
-    /// inserted: the first one's key is spent without being used.
+    /// Retries failures that may pass (no connection, a starting server, a deadlock) until the deadline. If the
+    /// connection breaks during the insertion, another row is inserted, and the first one's key stays unused.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let assign = Assign {
             node: NodeIdentity::from_env()?,
@@ -126,7 +124,7 @@ impl<E: Engine> WorkerTable for ServerWorkerNodes<E> {
         self.run(&Usage)
     }
 
-    /// Removes part by part, each with the server's whole deadline.
+    /// Removes rows in parts, each with the whole deadline.
     fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
         let newest = self.run(&Newest)?;
         let mut removed = 0;

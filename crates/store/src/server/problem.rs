@@ -1,4 +1,4 @@
-//! Why an attempt on a connection failed, and whether another one may succeed.
+//! Why an attempt failed, and whether a retry may help.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,91 +14,91 @@ pub type Cause = Box<dyn StdError + Send + Sync>;
 /// Why an attempt failed.
 #[derive(Debug)]
 pub enum Problem<F> {
-    /// What the driver or the server said.
+    /// The driver's or the server's error.
     Driver(F),
-    /// There was no connection within this time.
+    /// No connection within this time.
     NoConnection(Duration),
-    /// There was one, and the work was not done within this time.
+    /// Connected, but the work did not end within this time.
     NoEnd(Duration),
-    /// A transaction was, or may be, undone although the server confirmed it.
+    /// The server confirmed a transaction that is, or may be, undone.
     Undone(String),
-    /// All that could be had is locked by others.
+    /// Others have locked everything that could be used.
     Busy(String),
-    /// The server is read-only now: it is a standby, or set to be.
+    /// The server is read-only: a standby, or set so.
     ReadOnly {
         /// Why, and what to do.
         why: String,
-        /// Whether there are other servers to be asked.
+        /// Whether there are other servers to try.
         has_others: bool,
     },
-    /// What the server did must not be used.
+    /// The server's result must not be used.
     Refused(String),
     /// A policy, trigger or rule of the table prevents it.
     Denied(String),
-    /// Somebody else did something at the same time.
+    /// Somebody else changed something at the same time.
     Conflict(String),
     /// A lease is lost.
     Lost {
         /// The worker id.
         worker_id: u64,
-        /// Why.
+        /// Why it is lost.
         why: String,
     },
-    /// The worker id is none of the layout and the range.
+    /// The worker id is outside the layout or the range.
     Unfit {
         /// The generated key.
         row: u64,
-        /// Those that fit.
+        /// The worker ids that fit.
         fitting: Fitting,
     },
-    /// The server's clock and ours are too far apart.
+    /// The clocks of server and host differ too much.
     ClockDiffers {
-        /// What ours said.
+        /// This host's clock.
         ours: Timestamp,
-        /// What the server's said.
+        /// The server's clock.
         theirs: Timestamp,
-        /// How far they may be apart.
+        /// How far they may differ.
         limit: Duration,
     },
 }
 
-/// An error of a driver, which each engine reads by its server's codes.
+/// A driver's error. Each engine classifies it by its server's codes.
 pub trait Failure: fmt::Debug + Send + Sized {
-    /// What it means.
+    /// Returns what it means.
     fn state(&self) -> State;
 
-    /// Whether the server answered: the connection is good, and what was done in it is what failed.
+    /// Returns whether the server answered. Then the connection is good, and only the statement failed.
     fn is_answer(&self) -> bool;
 
     /// Returns what the driver, the server or the system said.
     fn into_cause(self) -> Option<Cause>;
 }
 
-/// What an error of a driver means.
+/// What a driver's error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The table does not exist.
     NoTable,
     /// The database does not exist.
     NoDatabase,
-    /// A table that was to be created exists.
+    /// A table to create exists already.
     TableExists,
     /// A row with the key exists.
     Duplicate,
-    /// Somebody else has a row locked, after a wait or if the statement did not wait.
+    /// Somebody else has locked a row.
     Locked,
-    /// The server does not know a word of the statement.
+    /// The server does not know a keyword.
     Syntax,
-    /// Another attempt may succeed without anybody doing anything.
+    /// A retry may succeed.
     MayPass,
-    /// It will not pass soon, but by itself: a server that takes no rows may hand over to another.
+    /// Passes later by itself: a server that accepts no writes may hand over to another.
     MayChange,
-    /// Anything else, until somebody does something.
+    /// It lasts until somebody acts.
     Lasting,
 }
 
 impl<F: Failure> Problem<F> {
-    /// What an error of the driver means.
+    /// Returns what a driver's error means.
     pub fn state(&self) -> Option<State> {
         match self {
             Self::Driver(failure) => Some(failure.state()),
@@ -106,7 +106,7 @@ impl<F: Failure> Problem<F> {
         }
     }
 
-    /// Whether the connection is good, and what was done in it is what failed.
+    /// Returns whether the connection is good, and only the statement failed.
     pub fn is_answered(&self) -> bool {
         match self {
             Self::Driver(failure) => failure.is_answer(),
@@ -115,12 +115,12 @@ impl<F: Failure> Problem<F> {
         }
     }
 
-    /// Whether somebody else has a row locked.
+    /// Returns whether somebody else has locked a row.
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Busy(_)) || self.state() == Some(State::Locked)
     }
 
-    /// Whether another attempt may succeed without anybody doing anything.
+    /// Returns whether a retry may succeed.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoConnection(_) | Self::NoEnd(_) | Self::Undone(_) | Self::Busy(_) => true,
@@ -129,14 +129,14 @@ impl<F: Failure> Problem<F> {
         }
     }
 
-    /// Whether it stays so until somebody does something.
+    /// Returns whether it lasts until somebody acts.
     pub fn is_final(&self) -> bool {
         let may_change = matches!(self, Self::ReadOnly { .. } | Self::Conflict(_))
             || self.state() == Some(State::MayChange);
         !may_change && !self.may_pass()
     }
 
-    /// What an attempt that ran out of time was waiting for.
+    /// Returns what an attempt was waiting for when its time was up.
     pub fn last_wait(&self) -> Option<&'static str> {
         match self {
             Self::NoConnection(_) => Some("connecting"),
@@ -145,7 +145,7 @@ impl<F: Failure> Problem<F> {
         }
     }
 
-    /// What kind of error it is for callers.
+    /// Returns the kind of error for callers.
     pub fn kind(&self) -> StoreErrorKind {
         match self {
             Self::Unfit { .. } => StoreErrorKind::Exhausted,
@@ -153,7 +153,7 @@ impl<F: Failure> Problem<F> {
             Self::ClockDiffers { .. } => StoreErrorKind::Clock,
             Self::Refused(_) => StoreErrorKind::Corrupt,
             Self::Denied(_) | Self::ReadOnly { has_others: false, .. } => StoreErrorKind::Denied,
-            // The caller tries these again.
+            // The caller retries these.
             Self::Conflict(_) | Self::NoEnd(_) | Self::Undone(_) | Self::Busy(_) => {
                 StoreErrorKind::TimedOut
             }

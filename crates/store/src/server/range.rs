@@ -1,9 +1,9 @@
 //! The table `UIDRING_RANGE`, whose only row is the range of worker ids of a database.
 //!
-//! Starts obey it once the comment of `WORKER_NODE` names it. On MySQL an account without rights on a table cannot tell
-//! whether it exists, but whoever may insert into `WORKER_NODE` sees its comment. The statement that sets the comment
-//! waits for all starts that have read `WORKER_NODE`, on all nodes of a Galera cluster too, and later ones see it. So
-//! a look at the rows after it misses no start that did not know the range.
+//! Starts obey the range once the comment of `WORKER_NODE` names it: on MySQL, an account without rights on a table
+//! cannot tell whether it exists, but whoever may insert into `WORKER_NODE` sees its comment. The statement that sets
+//! the comment waits for all starts that have read `WORKER_NODE`, on all nodes of a Galera cluster too, and later
+//! starts see it. So reading the rows after it misses no start that did not know the range.
 
 use super::connection::Operation;
 use super::engine::Engine;
@@ -15,8 +15,8 @@ use crate::{RangeRefusal, WorkerRange};
 
 const RANGE: &str = "SELECT FIRST_ID, LAST_ID FROM UIDRING_RANGE";
 
-/// Returns the range, in a transaction whose first statement has read `WORKER_NODE` and
-/// [`HAS_RANGE`](Session::HAS_RANGE), which is `has_range`.
+/// Returns the range. The transaction's first statement must have read `WORKER_NODE` and
+/// [`HAS_RANGE`](Session::HAS_RANGE), which gave `has_range`.
 pub async fn recorded<S: Session>(
     session: &mut S,
     has_range: bool,
@@ -43,7 +43,7 @@ fn read<F>(rows: &[Row]) -> Result<Option<WorkerRange>, Problem<F>> {
     })
 }
 
-/// Returns the range, in a transaction of its own. Once there is one, it stays as it is.
+/// Returns the range, in a transaction of its own. A recorded range never changes.
 pub async fn look_for_range<S: Session>(session: &mut S) -> Done<S, Option<WorkerRange>> {
     if !is_marked(session).await? {
         return Ok(None);
@@ -59,7 +59,6 @@ async fn is_marked<S: Session>(session: &mut S) -> Done<S, bool> {
     Ok(only(session.look(&look, &[]).await?)?.int(0)? != 0)
 }
 
-/// Returns the range, if one was recorded.
 pub struct Recorded;
 
 impl<E: Engine> Operation<E> for Recorded {
@@ -72,7 +71,6 @@ impl<E: Engine> Operation<E> for Recorded {
     }
 }
 
-/// Records a range.
 pub struct Record(pub WorkerRange);
 
 impl<E: Engine> Operation<E> for Record {
@@ -88,14 +86,14 @@ impl<E: Engine> Operation<E> for Record {
         let range = self.0;
         let is_marked = is_marked(session).await?;
         let found = match session.look(RANGE, &[]).await {
-            // What a recording that was cut off has left does not count yet.
+            // What an interrupted recording left does not count yet.
             _ if !is_marked => None,
             Err(problem) if problem.state() == Some(State::NoTable) => None,
             rows => read(&rows?)?,
         };
         if found.is_none() {
             let (lowest, newest) = ends(session).await?;
-            // A table that starts obey already, and that is gone, is restored.
+            // Restores a lost table that starts already obey.
             let fits = lowest.into_iter().chain(newest).all(|id| range.contains(id));
             if !(is_marked && fits)
                 && let Err(refusal) = range.check_new(None, newest)
@@ -119,8 +117,8 @@ impl<E: Engine> Operation<E> for Record {
 }
 
 impl Record {
-    /// Records the range for starts to come, unless another one is there, which is returned. The same one may be that
-    /// of a recording which was cut off.
+    /// Records the range for later starts. Returns another range if that is recorded. The same range may come from an
+    /// interrupted recording.
     async fn insert<S: Session>(&self, session: &mut S) -> Done<S, Option<WorkerRange>> {
         let Self(range) = *self;
         let insert = "INSERT INTO UIDRING_RANGE (ONE, FIRST_ID, LAST_ID) VALUES (1, ?, ?)";
@@ -141,8 +139,8 @@ impl Record {
     }
 }
 
-/// Returns the lowest and the greatest worker id that was handed out. A lease has its row of `WORKER_NODE` too, unless
-/// somebody has deleted that. The row that a range begins above is none.
+/// Returns the lowest and greatest worker id that were handed out. A lease also has a row of `WORKER_NODE`, unless
+/// somebody deleted it. The row below a range does not count.
 async fn ends<S: Session>(session: &mut S) -> Done<S, (Option<u64>, Option<u64>)> {
     let nodes = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE WHERE TYPE <> 0";
     let leases = "SELECT MIN(WORKER_ID), MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";

@@ -1,4 +1,4 @@
-//! Rows that a server returned.
+//! Rows from a server.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ pub enum Cell {
     Int(i64),
     /// A text. Some servers send integers as texts.
     Text(String),
-    /// A value of another type, which no operation can use.
+    /// A value of a type that no operation uses.
     Other,
 }
 
-/// A row, whose columns operations know by their places.
+/// A row. Operations find columns by index.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The values.
@@ -35,7 +35,7 @@ impl Row {
     ///
     /// # Errors
     ///
-    /// [`Problem::Refused`] for anything else, as of all methods here.
+    /// [`Problem::Refused`] for other values. All methods return this error.
     pub fn optional_int<F>(&self, index: usize) -> Result<Option<i64>, Problem<F>> {
         match self.cells.get(index) {
             Some(Cell::Null) => Ok(None),
@@ -53,8 +53,7 @@ impl Row {
         self.optional_int(index)?.ok_or_else(|| self.unusable(index))
     }
 
-    /// Returns the `max_id` or `step` of a tag. A value that cannot be read is an error of this tag only, so that the others
-    /// still load.
+    /// Returns `max_id` or `step` of a tag. A value that cannot be read fails this tag only, so that others still load.
     pub fn tag_number(&self, index: usize) -> TagNumber {
         match self.optional_int::<Infallible>(index) {
             Ok(number) => number.ok_or("is NULL"),
@@ -62,18 +61,18 @@ impl Row {
         }
     }
 
-    /// Returns an integer from 0, or `None` for NULL.
+    /// Returns a nonnegative integer, or `None` for NULL.
     pub fn optional_unsigned<F>(&self, index: usize) -> Result<Option<u64>, Problem<F>> {
         let number = self.optional_int(index)?.map(u64::try_from);
         number.transpose().map_err(|_| self.unusable(index))
     }
 
-    /// Returns an integer from 0.
+    /// Returns a nonnegative integer.
     pub fn unsigned<F>(&self, index: usize) -> Result<u64, Problem<F>> {
         self.optional_unsigned(index)?.ok_or_else(|| self.unusable(index))
     }
 
-    /// Returns a number of the server, which is `None` where it does not say.
+    /// Returns the number of a server, or `None` if it has none.
     pub fn server<F>(&self, index: usize) -> Result<Option<u64>, Problem<F>> {
         Ok(self.optional_unsigned(index)?.filter(|server| *server > 0))
     }
@@ -110,11 +109,11 @@ impl Row {
     }
 }
 
-/// Returns the row of a statement that always has one.
+/// Returns the row of a statement that always returns one.
 ///
 /// # Errors
 ///
-/// There is none.
+/// [`Problem::Refused`] if there is none.
 pub fn only<F>(mut rows: Vec<Row>) -> Result<Row, Problem<F>> {
     rows.pop().ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
 }

@@ -1,4 +1,4 @@
-//! Runs async work for callers that are not async.
+//! Runs async work for blocking callers.
 
 use std::future::Future;
 use std::io;
@@ -11,17 +11,17 @@ use super::engine::Engine;
 use super::error::database;
 use super::store::ServerStore;
 
-/// A runtime that the first call starts. It outlives the call, as an open connection needs.
+/// A runtime that the first call starts and that outlives it, as an open connection requires.
 #[derive(Default)]
 pub struct BlockingRuntime(Option<Runtime>);
 
 impl BlockingRuntime {
-    /// Runs the future to its end. If this thread is in a runtime already, where another one would
-    /// panic, it runs on a thread of its own.
+    /// Runs the future to its end. If this thread is already in a runtime, where another one would panic, runs it on a
+    /// new thread.
     ///
     /// # Errors
     ///
-    /// The runtime or the thread does not start.
+    /// The runtime or the thread cannot be started.
     pub fn block_on<T: Send, E: Engine>(
         &mut self,
         server: &ServerStore<E>,
@@ -53,8 +53,7 @@ impl BlockingRuntime {
 }
 
 impl Drop for BlockingRuntime {
-    /// Does not wait for the look-up of a host's name, which may hang beyond its deadline. A thread with
-    /// another runtime must not wait either.
+    /// Does not wait for a name lookup, which may hang beyond its deadline. Nor may a thread of another runtime wait.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -1,4 +1,4 @@
-//! Loads segments from a server: which row is waited for, and what is said when another server answers.
+//! Loads segments from a server: which rows to wait for, and what to do if another server answers.
 
 mod load;
 mod tag_row;
@@ -29,36 +29,35 @@ use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of};
 
 /// The table `leaf_alloc` of a server, from which segments are loaded.
 ///
-/// The connection is opened by the first load, kept, and opened anew when it broke. What may pass (no
-/// connection, a server that is starting, a deadlock) is tried again until the server's deadline, for each
-/// tag anew. If the connection breaks while a range is being committed, that range is given up, whether or
-/// not it was reserved. A row that somebody else keeps locked is waited for once, for a second; after that
-/// it is looked at without waiting, so that other tags go on.
+/// The first load opens the connection; later ones open it again if it broke. Failures that may pass (no connection, a
+/// starting server, a deadlock) are retried until the deadline, separately for each tag. If a commit is cut off, the
+/// range is given up, whether or not it was reserved. The first load that finds a row locked waits for a second. Later
+/// ones do not wait, so that other tags proceed.
 ///
-/// Tags that wait at the same time are loaded together, up to 128 in a transaction. If one of them prevents
-/// that, each is loaded in a transaction of its own.
+/// Tags that wait at the same time are loaded together, up to 128 in a transaction. If one of them prevents that, each
+/// is loaded separately.
 ///
-/// It has a runtime of its own, and may be made, used and dropped within another.
+/// It has a runtime of its own, and works within another.
 pub struct ServerSegments<E: Engine> {
     client: Client<E>,
     create_table_if_missing: bool,
-    /// Tags whose row was locked when it was to be loaded last.
+    /// Tags whose row was locked at their last load.
     locked: HashSet<String>,
-    /// Whether the server may know how not to wait for a lock.
+    /// False once the server has refused NOWAIT.
     may_skip: bool,
-    /// A number of the server that reserved the last range.
+    /// The number of the server that reserved the last range.
     server: Option<u64>,
 }
 
 impl<E: Engine> ServerStore<E> {
-    /// The table `leaf_alloc`: segments of dense numbers.
+    /// Returns the table `leaf_alloc`, for segments of dense numbers.
     pub fn segments(&self) -> ServerSegments<E> {
         ServerSegments::new(self)
     }
 }
 
 impl<E: Engine> ServerSegments<E> {
-    /// The table of this server.
+    /// Returns the table of this server.
     pub fn new(store: &ServerStore<E>) -> Self {
         Self {
             client: Client::new(store, Purpose::Loads),
@@ -69,26 +68,24 @@ impl<E: Engine> ServerSegments<E> {
         }
     }
 
-    /// Whether the table is made if it is missing, by adding or reading tags; by default it is an
-    /// error. Only where it is missing does the account need the right to create it.
+    /// Sets whether adding or reading tags creates a missing table; if not set, that is an error. The account needs the
+    /// right to create it only if it is missing.
     #[must_use]
     pub fn create_table_if_missing(mut self, create: bool) -> Self {
         self.create_table_if_missing = create;
         self
     }
 
-    /// Where the table is.
+    /// Returns the server.
     pub fn store(&self) -> &ServerStore<E> {
         self.client.server()
     }
 
-    /// A client for an operator's command.
     fn admin(&self) -> Client<E> {
         Client::new(self.store(), Purpose::Admin)
     }
 
-    /// Loads a segment. It waits for a locked row unless it has waited before: for this tag, or for
-    /// another one of the same call.
+    /// Loads a segment. Waits for a locked row, unless it has waited before: for this tag, or in the same call.
     fn load_one(
         &mut self,
         request: &SegmentRequest,
@@ -122,8 +119,7 @@ impl<E: Engine> ServerSegments<E> {
         }
     }
 
-    /// Loads a segment for each of these tags in one transaction. Returns the requests that need a load of
-    /// their own.
+    /// Loads a segment for each of these tags in one transaction. Returns the requests that must be loaded separately.
     fn load_together(
         &mut self,
         wanted: &[SegmentRequest],
@@ -140,7 +136,7 @@ impl<E: Engine> ServerSegments<E> {
                 return Ok(group.to_vec());
             }
             Err(failed) if !self.client.has_reached() => return Err(failed.into()),
-            // Loads of their own find out whom it concerns.
+            // Separate loads find out which tag it concerns.
             Err(_) => return Ok(group.to_vec()),
         };
         let mut apart = Vec::new();
@@ -156,15 +152,15 @@ impl<E: Engine> ServerSegments<E> {
         Ok(apart)
     }
 
-    /// The server that must answer, if only that one may.
+    /// Returns the only server that may answer, if there is one.
     fn only_server(&self) -> Option<u64> {
         let Settings { requires_durability, is_cluster, .. } = &self.store().settings;
         let (requires_durability, is_cluster) = (*requires_durability, *is_cluster);
         self.server.filter(|_| requires_durability && !is_cluster)
     }
 
-    /// Splits requests into groups to be loaded together, sorted by tag, and those to be loaded apart: rows
-    /// that were locked last, and tags that are asked for twice.
+    /// Splits requests into groups to load together, sorted by tag, and those to load separately: rows that were locked
+    /// last time, and repeated tags.
     fn grouped(&self, wanted: &[SegmentRequest]) -> (Vec<Vec<usize>>, Vec<usize>) {
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by(|&a, &b| wanted[a].tag.cmp(&wanted[b].tag));
@@ -182,8 +178,8 @@ impl<E: Engine> ServerSegments<E> {
         (groups, apart)
     }
 
-    /// Notes which server reserved a range. The generator uses the range only if it lies above all that
-    /// this process has loaded for its tag; what other processes have loaded is not known here.
+    /// Remembers which server reserved a range. The generator uses only ranges above all that this process has loaded
+    /// for the tag. It does not know what others loaded.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
         if before.is_some_and(|before| before != server) && !self.store().settings.is_cluster {
@@ -202,8 +198,8 @@ impl<E: Engine> SegmentStore for ServerSegments<E> {
         self.client.run(&ListTags { create_table: self.create_table_if_missing })
     }
 
-    /// Once the server is unreachable, or has left two tags without an answer, the remaining tags fail at once with the
-    /// same error. So a call waits for a few deadlines at most, whatever the number of tags.
+    /// If the server is unreachable, or has left two tags without an answer, the remaining tags fail at once with the
+    /// same error. So a call takes a few deadlines at most, however many tags there are.
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         let (mut away, mut unanswered, mut has_waited) = (None::<LoadError>, 0, false);
         let (groups, mut apart) = self.grouped(wanted);
@@ -230,7 +226,7 @@ impl<E: Engine> SegmentStore for ServerSegments<E> {
             if let Err(error) = &done
                 && !self.client.has_answered()
             {
-                // A single one may be the fault of its tag, such as a trigger that hangs.
+                // A single one may be the tag's fault, such as a trigger that hangs.
                 unanswered += 1;
                 if unanswered > 1 || !self.client.has_reached() {
                     away = Some(error.clone());
@@ -260,10 +256,10 @@ impl<E: Engine> SegmentTable for ServerSegments<E> {
         self.admin().run_once(&ChangeTag { tag, change: Change::Step(check_step(step)?) })?
     }
 
-    /// Looks where the tag's ids end, and deletes it once if they end there still.
+    /// Reads where the tag's ids end, then deletes the tag only if they still end there.
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
         let tags = self.list_tags()?;
-        // Of a tag that is not found, the server says whether it is hidden.
+        // If the tag is not found, the deletion finds out whether it is hidden.
         let found = tags.iter().find(|found| found.tag == tag);
         let max_id = found.map(end_of).transpose()?.unwrap_or_default();
         let done = self.admin().run_once(&ChangeTag { tag, change: Change::Delete { max_id } });

@@ -1,4 +1,4 @@
-//! What the operations on tables need of a connection.
+//! A connection as the operations on tables use it.
 
 use std::future::Future;
 
@@ -9,32 +9,32 @@ use super::value::Value;
 use crate::WorkerRange;
 use crate::sql::Dialect;
 
-/// What comes of a use of a session.
+/// The result of using a session.
 pub type Done<S, T> = Result<T, Problem<<S as Session>::Failure>>;
 
-/// What a statement changed.
+/// The result of a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Changed {
-    /// How many rows it met. One that it leaves as it is counts, too.
+    /// How many rows matched, including those that already had the values.
     pub rows: u64,
-    /// A number of the server that executed it, if the server says it and the statement asks by
+    /// The number of the server that executed it, if it has one and the statement has a
     /// [`server_mark`](Session::server_mark).
     pub server: Option<u64>,
 }
 
-/// A connection whose server and tables are known to be good. Parameters are `?`, in the order of the text.
+/// A connection whose server and tables are checked. Parameters are `?`, in the order of the text.
 ///
-/// A transaction reads what was committed when a statement begins, or the rows that it has locked. After an
-/// error the caller gives the session up, unless it rolls the transaction back.
+/// A transaction reads what was committed when a statement begins, or the rows that it has locked. After an error, the
+/// caller rolls the transaction back or drops the session.
 pub trait Session: Send + Sync + Sized {
     /// An error of the driver.
     type Failure: Failure;
 
-    /// What the database writes differently from others.
+    /// The database's SQL.
     const DIALECT: Dialect;
 
     /// An expression that is true if the comment of `WORKER_NODE` names the table `UIDRING_RANGE`. In a statement that
-    /// reads `WORKER_NODE` it stays true or false until the transaction ends.
+    /// reads `WORKER_NODE`, its value holds until the transaction ends.
     const HAS_RANGE: &'static str;
 
     /// Begins a transaction.
@@ -52,10 +52,10 @@ pub trait Session: Send + Sync + Sized {
         }
     }
 
-    /// Commits. If the answer is lost, nobody can tell whether it was done.
+    /// Commits. If the reply is lost, the changes may or may not be committed.
     fn commit(&mut self) -> impl Future<Output = Done<Self, ()>> + Send;
 
-    /// Undoes the transaction, if there is one.
+    /// Rolls the transaction back, if there is one.
     fn rollback(&mut self) -> impl Future<Output = Done<Self, ()>> + Send;
 
     /// Returns the rows of a query in a transaction.
@@ -79,15 +79,15 @@ pub trait Session: Send + Sync + Sized {
         values: &[Value<'_>],
     ) -> impl Future<Output = Done<Self, u64>> + Send;
 
-    /// Executes a statement in a transaction of its own, which reaches the server whole: a process that is
-    /// paused meanwhile holds no lock that others wait for.
+    /// Executes a statement in a transaction of its own, sent as a whole. So a process that is paused meanwhile holds
+    /// no lock that others wait for.
     fn change(
         &mut self,
         sql: &str,
         values: &[Value<'_>],
     ) -> impl Future<Output = Done<Self, Changed>> + Send;
 
-    /// Executes a statement in a transaction, and then a query that sees what its triggers did.
+    /// Executes a statement in a transaction, then a query that sees what its triggers did.
     fn change_and_look(
         &mut self,
         change: (&str, &[Value<'_>]),
@@ -99,52 +99,52 @@ pub trait Session: Send + Sync + Sized {
         }
     }
 
-    /// Inserts a row of `WORKER_NODE` in a transaction, and returns its generated key; `None` without one.
+    /// Inserts a row of `WORKER_NODE` in a transaction, and returns its generated key, if any.
     fn insert_node(
         &mut self,
         sql: &str,
         values: &[Value<'_>],
     ) -> impl Future<Output = Done<Self, Option<u64>>> + Send;
 
-    /// Creates a table if it is missing. Only then is the right to do so needed.
+    /// Creates a table if it is missing. Needs the right to do so only then.
     fn create_table(&mut self, table: &Table) -> impl Future<Output = Done<Self, ()>> + Send;
 
-    /// Waits for the end of all transactions that have read `WORKER_NODE`. Then its comment is
-    /// [`RANGE_COMMENT`](super::RANGE_COMMENT), and its counter stands at the first worker id of the range or above.
+    /// Waits for all transactions that have read `WORKER_NODE`. Then sets its comment to
+    /// [`RANGE_COMMENT`](super::RANGE_COMMENT), and its counter to at least the first worker id of the range.
     fn mark_range(&mut self, range: WorkerRange) -> impl Future<Output = Done<Self, ()>> + Send;
 
     /// Returns whether the account may create tables; `None` if the server does not say.
     fn may_create(&mut self) -> impl Future<Output = Done<Self, Option<bool>>> + Send;
 
-    /// An expression for a number above 0 that tells the server that evaluates it from others; 0 where the
-    /// server does not say.
+    /// Returns an expression for a number above 0 that identifies the server that evaluates it; 0 if the server has
+    /// none.
     fn identity(&self) -> String;
 
-    /// Whether the server says which it is.
+    /// Returns whether the server has such a number.
     fn has_identity(&self) -> bool;
 
-    /// A term of 0 for the value of a column, which makes an UPDATE tell which server executed it.
+    /// Returns a term, of value 0, that makes an UPDATE report which server executed it.
     fn server_mark(&self) -> String {
         String::new()
     }
 
-    /// Returns why a transaction does not read what it has written.
+    /// Returns the error of a transaction that does not read what it wrote.
     fn not_read_back(&self, why: String) -> Problem<Self::Failure> {
         Problem::Refused(why)
     }
 
-    /// Returns why a statement changed so many rows of a table in place of one that is locked for it.
+    /// Returns the error of a statement that changed `rows` rows instead of the locked one.
     fn miscounted(&self, what: &str, rows: u64) -> Problem<Self::Failure> {
         not_one_row(what, rows, Self::DIALECT.one_row)
     }
 
-    /// Makes sure that a row which no query found is not hidden.
+    /// Checks that a row that no query found is not hidden.
     fn check_absent(&mut self, tag: &str) -> impl Future<Output = Done<Self, ()>> + Send {
         let _ = tag;
         async { Ok(()) }
     }
 
-    /// Tells a free lease that others have locked from one that cannot be changed.
+    /// Fails if a free lease cannot be changed at all, rather than being locked by others.
     fn check_changeable(&mut self, worker_id: u64) -> impl Future<Output = Done<Self, ()>> + Send {
         let why = format!(
             "worker id {worker_id} is free in UIDRING_LEASE, and a change of it changes nothing: the table has to \
@@ -153,7 +153,7 @@ pub trait Session: Send + Sync + Sized {
         async { Err(Problem::Refused(why)) }
     }
 
-    /// Adds a row in a transaction, and returns whether there was none with its key, which is in this column.
+    /// Adds a row in a transaction. Returns false if its key, in column `key`, exists.
     fn insert_new(
         &mut self,
         sql: &str,
@@ -170,7 +170,7 @@ pub trait Session: Send + Sync + Sized {
     }
 }
 
-/// The error of a statement that changed another number of rows than one.
+/// Returns the error of a statement that did not change exactly one row.
 pub fn not_one_row<F>(what: &str, rows: u64, needs: &str) -> Problem<F> {
     Problem::Conflict(format!("{what} changed {rows} rows and not 1: {needs}; try again"))
 }

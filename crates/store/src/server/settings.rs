@@ -1,4 +1,4 @@
-//! The options that every server has.
+//! The options common to all servers.
 
 use std::fmt;
 use std::sync::mpsc::Sender;
@@ -9,29 +9,29 @@ use super::problem::Problem;
 use crate::options::{CLUSTER, CONNECT_TIMEOUT, DEADLINE, DURABILITY, Given, MAX_CLOCK_DIFFERENCE};
 use crate::{Finding, Verdict, warn_once};
 
-/// How long things may take.
+/// Time limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// One attempt to connect, name look-up and login included.
+    /// One attempt to connect, including name lookup and login.
     pub connect: Duration,
-    /// An operation with all its attempts.
+    /// An operation, including retries.
     pub deadline: Duration,
 }
 
-/// The options that every server has.
+/// The options common to all servers.
 #[derive(Clone)]
 pub struct Settings {
-    /// How long things may take.
+    /// Time limits.
     pub limits: Limits,
-    /// Whether servers that may lose commits are refused.
+    /// Whether to refuse servers that may lose commits.
     pub requires_durability: bool,
-    /// Whether any server that answers is a good one.
+    /// Whether every server that answers has all commits.
     pub is_cluster: bool,
-    /// How far the server's clock and this host's may differ at a start.
+    /// How far the clocks of server and host may differ at a start.
     pub max_clock_difference: Option<Duration>,
-    /// Where an examination is told of risks, which neither warns of them nor fails.
+    /// Where to send risks during an examination, instead of warning or failing.
     pub(super) risks: Option<Sender<Finding>>,
-    /// Which risks of the server were reported.
+    /// The risks that were reported.
     reported: Arc<[OnceLock<()>; Settings::RISKS]>,
 }
 
@@ -62,21 +62,21 @@ impl Settings {
         settings
     }
 
-    /// How many risks a store may number.
+    /// How many risks an engine may number.
     const RISKS: usize = 5;
 }
 
-/// A server that is checked, with what its operator asked for.
+/// A server under inspection, and its options.
 #[derive(Clone, Copy)]
 pub struct Inspected<'a> {
-    /// What people call it.
+    /// What errors call it.
     pub place: &'a (dyn fmt::Display + Sync),
     /// The options.
     pub settings: &'a Settings,
 }
 
 impl Inspected<'_> {
-    /// Warns of a risk of this server once, or refuses it, as the options say.
+    /// Reports a risk of this server: refuses the server if durability is required, otherwise warns once.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Inspected<'_> {
         self.tell(risk, Verdict::Fault, explain)
     }
 
-    /// The same, for a risk that no setting removes.
+    /// Does the same for a risk that no setting of the server removes.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Inspected<'_> {
         explain: impl Fn() -> String,
     ) -> Result<(), Problem<F>> {
         if let Some(risks) = &self.settings.risks {
-            // It is received as long as the examination lasts.
+            // The examination receives it.
             let _ = risks.send(Finding { about: "durability", verdict, text: explain() });
             return Ok(());
         }

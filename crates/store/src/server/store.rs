@@ -1,4 +1,4 @@
-//! A database server and a database in it, whatever the engine.
+//! A database server and a database in it, of any engine.
 
 use std::fmt;
 use std::path::Path;
@@ -17,18 +17,17 @@ use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::{SOCKET_WITH_TLS, TLS_OFF, TLS_ON};
 use crate::url::Url;
 
-/// A database server and a database in it. Neither URL nor password appear in any text of this type or of its
-/// errors.
+/// A database server and a database in it. No text of this type or its errors shows the URL or the password.
 #[derive(Clone)]
 pub struct ServerStore<E> {
-    /// How the engine's driver connects.
+    /// The engine, with the driver's options.
     pub engine: E,
-    /// The options that every server has.
+    /// The options common to all servers.
     pub settings: Settings,
 }
 
 impl<E: Engine> ServerStore<E> {
-    /// How its stores are named and opened.
+    /// How URLs name its stores, and how to open them.
     pub const KIND: StoreKind = StoreKind {
         options: E::OPTIONS,
         schemes: E::URL.schemes,
@@ -44,11 +43,12 @@ impl<E: Engine> ServerStore<E> {
         },
     };
 
-    /// The server at this URL.
+    /// Reads a URL. Does not connect.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](crate::ServerError::Address), which does not repeat the URL; those of the files that the URL names.
+    /// [`ServerError::Address`](crate::ServerError::Address), which does not repeat the URL; errors of the files that
+    /// the URL names.
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let wrong = |problem| E::URL.wrong(problem);
         let url = Url::split(url, E::URL.schemes).map_err(wrong)?;
@@ -56,7 +56,6 @@ impl<E: Engine> ServerStore<E> {
         Self::from_parts(&url, &given)
     }
 
-    /// The server at the URL with these parts.
     fn from_parts(url: &Url, given: &Given) -> Result<Self, Error> {
         let wrong = |problem| E::URL.wrong(problem);
         let engine = E::new(url, given).map_err(wrong)?;
@@ -80,36 +79,35 @@ impl<E: Engine> ServerStore<E> {
         Ok(store)
     }
 
-    /// The server whose URL is the first line of this file, which keeps it out of the list of processes.
+    /// Reads the URL in the first line of a file, which keeps it out of the list of processes.
     ///
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`](crate::TableError::DatabaseFile) if the file cannot be read;
-    /// [`TableError::UrlForPath`](crate::TableError::UrlForPath) if the path is the URL itself; those of
+    /// [`TableError::UrlForPath`](crate::TableError::UrlForPath) if the path is the URL itself; errors of
     /// [`from_url`](Self::from_url).
     pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         url::in_file(path.as_ref(), &E::URL, Self::from_url)
     }
 
-    /// Requires TLS with a certificate signed by an authority in this PEM file, and by no other.
+    /// Requires TLS, with a certificate signed by an authority in this PEM file and by no other.
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](crate::TableError::DatabaseFile) if the file cannot be read, holds no
-    /// certificate, or a broken one; [`TableError::UrlForPath`](crate::TableError::UrlForPath).
+    /// [`TableError::DatabaseFile`](crate::TableError::DatabaseFile) if the file cannot be read, holds no certificate,
+    /// or a broken one; [`TableError::UrlForPath`](crate::TableError::UrlForPath).
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.engine.trust(Authorities::read(path.as_ref())?);
         Ok(self.require_tls())
     }
 
-    /// Requires TLS, shows the server this certificate with those that sign it, and proves it by this private
-    /// key; both are PEM files.
+    /// Requires TLS, and shows the server this certificate and those that sign it. Both files are PEM files.
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](crate::TableError::DatabaseFile) if a file cannot be read or holds nothing
-    /// of the kind, if the key is that of another certificate, or if others may read it: its mode may be 600, or
-    /// 640 if it is root's; [`TableError::UrlForPath`](crate::TableError::UrlForPath).
+    /// [`TableError::DatabaseFile`](crate::TableError::DatabaseFile) if a file cannot be read or holds nothing of the
+    /// kind, if the key belongs to another certificate, or if others may read it (its mode may be 600, or 640 if root
+    /// owns it); [`TableError::UrlForPath`](crate::TableError::UrlForPath).
     pub fn tls_certificate(
         mut self,
         certificate: impl AsRef<Path>,
@@ -119,43 +117,42 @@ impl<E: Engine> ServerStore<E> {
         Ok(self.require_tls())
     }
 
-    /// Requires TLS, with a certificate of an authority that the engine's driver trusts unless
-    /// [`tls_authority`](Self::tls_authority) names another.
+    /// Requires TLS, with a certificate of an authority that the driver trusts, or of the one that
+    /// [`tls_authority`](Self::tls_authority) names.
     #[must_use]
     pub fn require_tls(mut self) -> Self {
         self.engine.require_tls();
         self
     }
 
-    /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
+    /// Sets how long one attempt to connect may take, including name lookup and login; 5 s if not set.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.limits.connect = timeout;
         self
     }
 
-    /// How long an operation may take with all its attempts; 10 s by default.
+    /// Sets how long an operation may take, including retries; 10 s if not set.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.limits.deadline = deadline;
         self
     }
 
-    /// Refuses a server that may lose confirmed commits when its machine crashes; by default it logs a warning
-    /// once. A start, a renewal and a load each check the server's settings and tables when they connect.
+    /// Refuses a server that may lose committed changes when its machine crashes. If not set, it logs one warning.
+    /// Starts, renewals and loads check the server's settings and tables whenever they connect.
     ///
-    /// Segments are then also refused from another server than the one that the generator began with, unless
-    /// this is a [`synchronous_cluster`](Self::synchronous_cluster).
+    /// It also refuses segments from any but the first server, unless this is a
+    /// [`synchronous_cluster`](Self::synchronous_cluster).
     #[must_use]
     pub fn require_durability(mut self) -> Self {
         self.settings.requires_durability = true;
         self
     }
 
-    /// Declares that whichever server answers has all that another one has confirmed: a cluster with synchronous
-    /// replication, of which only a server that has every commit is ever promoted. By default a lease is lost,
-    /// and a load of a segment warns, when another server answers than before, or one that was promoted
-    /// meanwhile: it may be a replica that lags behind.
+    /// Declares a cluster with synchronous replication: any server that answers has every commit that another
+    /// confirmed. If not set, a lease is lost, and a load warns, when a different or newly promoted server answers: it
+    /// may be a replica that lags behind.
     #[must_use]
     pub fn synchronous_cluster(mut self) -> Self {
         self.settings.is_cluster = true;
@@ -166,7 +163,7 @@ impl<E: Engine> ServerStore<E> {
         Inspected { place: &self.engine, settings: &self.settings }
     }
 
-    /// Checks the options before each operation.
+    /// Checks the options before an operation.
     pub(super) fn check(&self) -> Result<(), Error> {
         match self.refusal() {
             Some(problem) => Err(database(self, StoreErrorKind::Invalid, problem, None)),
@@ -178,26 +175,26 @@ impl<E: Engine> ServerStore<E> {
     pub fn refusal(&self) -> Option<String> {
         let login = self.engine.login();
         match login.has_tls && login.has_socket {
-            // The driver would go without TLS, and say nothing.
+            // The driver would silently go without TLS.
             true => Some(SOCKET_WITH_TLS.into()),
             false => self.engine.refusal().or_else(|| login.refusal(TLS_ON, TLS_OFF)),
         }
     }
 
-    /// Returns what to know before each connection, if anybody else can get the password.
+    /// Returns what to warn of before each connection, if others can get the password.
     pub fn warning(&self) -> Option<String> {
         self.engine.warning().or_else(|| self.engine.login().warning())
     }
 }
 
-/// Hosts, ports and database.
+/// Displays hosts, ports and database.
 impl<E: Engine> fmt::Display for ServerStore<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.engine, f)
     }
 }
 
-/// The driver's options would print the user or the password.
+/// Debug output of the driver's options would show the user or the password.
 impl<E: Engine> fmt::Debug for ServerStore<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerStore")

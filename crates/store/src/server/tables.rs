@@ -1,23 +1,22 @@
-//! What errors and checks know of the tables.
+//! What errors and checks know about tables.
 
-/// A table, as errors name it.
+/// A table, for errors.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     /// Its name.
     pub name: &'static str,
-    /// It, and those that are used with it.
+    /// The table and those used with it.
     pub all: &'static [&'static str],
-    /// Whose script makes it.
+    /// Who publishes its script.
     pub origin: &'static str,
-    /// The subcommand that makes it.
+    /// The subcommand that creates it.
     pub command: &'static str,
-    /// What the account has to be granted.
+    /// The rights that an account needs.
     pub rights: &'static str,
 }
 
 impl Table {
-    /// Returns an advice with what it says of the table filled in: `{table}`, `{origin}`, `{command}` and
-    /// `{rights}`.
+    /// Fills in `{table}`, `{origin}`, `{command}` and `{rights}` of an advice.
     pub fn fill(&self, advice: &str) -> String {
         advice
             .replace("{table}", self.name)
@@ -27,7 +26,7 @@ impl Table {
     }
 }
 
-/// Starts, each of which has its worker id for good.
+/// Starts, each with a disposable worker id.
 pub const WORKER_NODE: Table = Table {
     name: "WORKER_NODE",
     all: &["WORKER_NODE", "UIDRING_RANGE"],
@@ -46,7 +45,7 @@ pub const LEAF_ALLOC: Table = Table {
     rights: "a load needs SELECT and UPDATE on leaf_alloc, a new tag INSERT",
 };
 
-/// Worker ids that are leased.
+/// Leased worker ids.
 pub const UIDRING_LEASE: Table = Table {
     name: "UIDRING_LEASE",
     all: &["UIDRING_LEASE", "WORKER_NODE", "UIDRING_RANGE"],
@@ -66,21 +65,21 @@ pub const UIDRING_RANGE: Table = Table {
              WORKER_NODE",
 };
 
-/// The comment of `WORKER_NODE` where there is a range.
+/// The comment of `WORKER_NODE` if a range is recorded.
 pub const RANGE_COMMENT: &str = "uidring version 1: worker ids of the range in UIDRING_RANGE";
 
-/// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
-/// Leaf's programs read; one without is of version 1, as are those of their scripts.
+/// The version of the tables. A table names it in its comment, which Baidu's and Leaf's programs ignore. A table
+/// without one has version 1, as their scripts create it.
 const VERSION: u64 = 1;
 
-/// What the comment of a table begins with, before its version.
+/// Comes before the version in a table's comment.
 const VERSION_MARK: &str = "uidring version ";
 
-/// Looks at the comment of a table.
+/// Checks the version in a table's comment.
 ///
 /// # Errors
 ///
-/// The text of the refusal, where the table is of another version.
+/// The text of the refusal, if it is another version.
 pub fn check_version(table: &str, comment: &str) -> Result<(), String> {
     let Some(rest) = comment.strip_prefix(VERSION_MARK) else { return Ok(()) };
     let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! How the URLs of an engine are written.
+//! The URLs of an engine.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use uidring::Error;
 
 use crate::{ServerError, read_secret};
 
-/// How the URL of a kind of server is written.
+/// The form of an engine's URLs.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerUrl {
-    /// How it is written.
+    /// The form, for errors.
     pub form: &'static str,
-    /// What it begins with, before `://`.
+    /// What comes before `://`.
     pub schemes: &'static [&'static str],
 }
 
 impl ServerUrl {
-    /// Returns the error for a URL that a program gave.
+    /// Returns the error for a wrong URL.
     pub fn wrong(&self, problem: String) -> Error {
         self.wrong_in("as given", problem)
     }
@@ -27,7 +27,7 @@ impl ServerUrl {
             .into()
     }
 
-    /// Says where a wrong URL was found.
+    /// Adds where a wrong URL was found.
     fn found(&self, error: Error, place: &str) -> Error {
         match error.store() {
             Some(ServerError::Address { problem, .. }) => self.wrong_in(place, problem.clone()),
@@ -36,7 +36,7 @@ impl ServerUrl {
     }
 }
 
-/// Returns the store whose URL is the first line of this file.
+/// Reads the URL in the first line of this file.
 pub(super) fn in_file<S>(
     path: &Path,
     form: &ServerUrl,

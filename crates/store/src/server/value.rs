@@ -15,7 +15,7 @@ impl From<i64> for Value<'_> {
     }
 }
 
-/// Worker ids, ticks and sequence numbers, all of which are below 2^63.
+/// Worker ids, ticks and sequence numbers are below 2^63.
 impl From<u64> for Value<'_> {
     fn from(number: u64) -> Self {
         Self::Int(Some(number.cast_signed()))

@@ -1,4 +1,4 @@
-//! How the holder of a row of `UIDRING_LEASE` renews and releases it, in SQL.
+//! Renews and releases a held row of `UIDRING_LEASE`, in SQL.
 
 use super::rows::row;
 use crate::leases::{Horizon, LeaseRow, LeasedRow, Loss};
@@ -9,15 +9,12 @@ use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE};
 use crate::sql::Dialect;
 
-/// Renews a lease.
 pub struct Renew<'a> {
-    /// As it was taken.
     pub row: &'a LeasedRow,
     /// What may be issued from now on.
     pub horizon: Horizon,
-    /// How long the lease lasts.
     pub lasts_micros: u64,
-    /// Any server that answers is a good one.
+    /// Whether any server may answer.
     pub is_cluster: bool,
 }
 
@@ -26,12 +23,12 @@ impl<E: Engine> Operation<E> for Renew<'_> {
 
     type Done = ();
 
-    /// The statement meets the row only if it is ours and still has what the store has confirmed.
+    /// The statement changes the row only if it is ours and still has the confirmed horizon.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
         let LeasedRow { worker_id, owner, token, confirmed, server, .. } = self.row;
         let Horizon { tick, sequence } = self.horizon;
         let Dialect { now, now_plus, .. } = E::Session::DIALECT;
-        // MySQL assigns from left to right: where the sequence number is set, the tick is still the old one.
+        // MySQL assigns from left to right, so the sequence number is set while the tick is still the old one.
         let update = format!(
             "UPDATE UIDRING_LEASE SET LEASE_END = {now_plus}, RENEWED = {now},
              HORIZON_SEQUENCE = CASE WHEN HORIZON_TICK > ? THEN HORIZON_SEQUENCE ELSE ? END,
@@ -55,8 +52,8 @@ impl<E: Engine> Operation<E> for Renew<'_> {
         if !self.is_cluster && server.is_some() && is_other {
             return Err(loss_of(self.row, Loss::OtherServer));
         }
-        // Each renewal finds that the one before has stayed. The first one, before which nothing was issued,
-        // makes sure of itself: a column of a smaller type, or a trigger, may have changed the horizon.
+        // Each renewal checks that the one before has stayed. The first renewal, before which nothing was issued,
+        // checks itself: a smaller column type or a trigger may have changed the horizon.
         if confirmed.is_none() {
             let stored = row(session, *worker_id).await?.and_then(|row| row.horizon);
             if stored.is_none_or(|stored| stored < (tick, sequence)) {
@@ -75,9 +72,7 @@ impl<E: Engine> Operation<E> for Renew<'_> {
     }
 }
 
-/// Frees the row.
 pub struct Release<'a> {
-    /// As it was taken.
     pub row: &'a LeasedRow,
     /// The last that was issued.
     pub last: Option<Horizon>,
@@ -88,8 +83,7 @@ impl<E: Engine> Operation<E> for Release<'_> {
 
     type Done = ();
 
-    /// The statement also meets a row that an earlier attempt has freed, whose answer was lost, and leaves
-    /// it as it is.
+    /// Also meets a row that an earlier attempt freed without a reply, and leaves it as it is.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
         let LeasedRow { worker_id, owner, token, .. } = self.row;
         let Dialect { now, same, .. } = E::Session::DIALECT;
@@ -112,7 +106,7 @@ impl<E: Engine> Operation<E> for Release<'_> {
     }
 }
 
-/// Returns that a lease is lost, and why, by its row. One that somebody has damaged is lost, too.
+/// Returns why a lease is lost, by its row. A damaged row is lost, too.
 async fn lost<S: Session>(
     session: &mut S,
     held: &LeasedRow,

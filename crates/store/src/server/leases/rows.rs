@@ -1,4 +1,4 @@
-//! What people do with the table `UIDRING_LEASE`, in SQL.
+//! Operations on the table `UIDRING_LEASE`, in SQL.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE};
 use crate::sql::{FOREIGN_LAYOUT, LOWEST_LEASE};
 
-/// Returns all rows; of each that somebody has damaged, what is wrong with it.
+/// Returns all rows, or what is wrong with a damaged one.
 pub struct ListLeases;
 
 impl<E: Engine> Operation<E> for ListLeases {
@@ -58,7 +58,7 @@ pub async fn row<S: Session>(session: &mut S, worker_id: u64) -> Done<S, Option<
     }
 }
 
-/// Returns what is wrong with a row that nobody holds, and that is not sound.
+/// Returns what is wrong with a free row that is not sound.
 pub async fn flaw<S: Session>(session: &mut S, is_sound: &str) -> Done<S, Option<String>> {
     let rows = session.query(&S::DIALECT.find_flawed_lease(is_sound), &[]).await?;
     Ok(rows.first().map(read).transpose()?.map(flaw_of))
@@ -73,18 +73,16 @@ fn read<F>(row: &Row) -> Result<Result<LeaseRow, String>, Problem<F>> {
         is_over: row.int(4)? != 0,
         horizon: (row.optional_int(5)?, row.optional_int(6)?),
         layout: row.text(7)?.into(),
-        // MariaDB reads a date of zeros as NULL. These times are shown to people only.
+        // MariaDB reads a zero date as NULL. These times are only shown to people.
         created: row.optional_int(8)?.map_or_else(Timestamp::default, Timestamp::from_millis),
         renewed: row.optional_int(9)?.map_or_else(Timestamp::default, Timestamp::from_millis),
     };
     Ok(columns.read())
 }
 
-/// Ends a lease, and returns whether that changed the row, and the row as it is then.
+/// Ends a lease. Returns whether that changed the row, and the row afterwards.
 pub struct EndLease {
-    /// Whose.
     pub worker_id: u64,
-    /// How.
     pub ending: Ending,
 }
 
@@ -93,7 +91,7 @@ pub struct EndLease {
 pub enum Ending {
     /// Whoever holds it.
     Fence,
-    /// Only if nobody holds it any more.
+    /// Only if nobody holds it.
     Free,
 }
 
@@ -103,7 +101,7 @@ impl<E: Engine> Operation<E> for EndLease {
     type Done = (bool, Option<LeaseRow>);
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, (bool, Option<LeaseRow>)> {
-        // One that is damaged is named before the server fails at it.
+        // Name a damaged row before the server fails at it.
         row(session, self.worker_id).await?;
         let update = match self.ending {
             Ending::Fence => E::Session::DIALECT.fence(),
@@ -114,11 +112,10 @@ impl<E: Engine> Operation<E> for EndLease {
     }
 }
 
-/// Adds free rows for worker ids that `WORKER_NODE` has handed out.
+/// Adds free rows for worker ids that `WORKER_NODE` handed out.
 pub struct Reuse<'a> {
-    /// The worker ids.
     pub worker_ids: RangeInclusive<u64>,
-    /// The layout as it stands in the table.
+    /// The layout as the table writes it.
     pub fingerprint: &'a str,
     /// What they may have issued.
     pub horizon: Horizon,
@@ -131,7 +128,7 @@ impl<E: Engine> Operation<E> for Reuse<'_> {
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Denial>> {
         session.begin().await?;
-        // Before the transaction reads, and sees only what was there by then.
+        // Before the transaction reads, which fixes what it sees.
         set_layout(session, self.fingerprint).await?;
         if let Some(denial) = self.denial(session).await? {
             session.rollback().await?;
@@ -165,8 +162,8 @@ impl Reuse<'_> {
     }
 }
 
-/// Sets the layout of the table unless it has one, in a transaction. Returns whether it had none: a
-/// transaction that has read rows may not see whose layout it is.
+/// Sets the table's layout unless it has one. Returns whether it had none. A transaction that has already read rows may
+/// not see whose layout it is.
 pub async fn set_layout<S: Session>(session: &mut S, fingerprint: &str) -> Done<S, bool> {
     session.insert_new(&S::DIALECT.insert_layout(), "WORKER_ID", &[fingerprint.into()]).await
 }

@@ -1,7 +1,7 @@
-//! How a row of the table `UIDRING_LEASE` is taken, in SQL.
+//! Takes a row of `UIDRING_LEASE`, in SQL.
 //!
-//! What can be taken is read first. A row is then taken by one statement that compares all that was read, in a
-//! transaction of its own: the row needs no lock in between, and what was read may be old.
+//! Free rows are read first. One statement, in a transaction of its own, then takes a row if all that was read still
+//! holds. So the row needs no lock in between, and what was read may be old.
 
 use std::time::Duration;
 
@@ -19,28 +19,26 @@ use crate::sql::{Dialect, TABLE_LAYOUT};
 use crate::{Fitting, WorkerRange};
 use tokio::time::sleep;
 
-/// Free rows that are read at a time, and how many of them are tried before they are read again: when many
-/// start at once, most of what was read is soon taken.
+/// How many free rows are read, and how many of them are tried before reading again: when many start at once, most are
+/// soon taken.
 const CANDIDATES: u64 = 1_024;
 const TRIES: usize = 16;
 
-/// How often a start reads the same rows and takes none, and how long it waits in between: whoever has locked
-/// a row is about to take it.
+/// How often a start may read the same rows and take none, and the pause in between: whoever has locked a row is about
+/// to take it.
 const PATIENCE: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// After this many rows whose locks it has waited for, an attempt fails.
+/// An attempt fails after waiting for the locks of this many rows.
 const LOCKED_ROWS: usize = 3;
 
-/// Takes a row that nobody holds, or adds one.
+/// Takes a free row, or adds one.
 pub struct Acquire<'a> {
-    /// For whom.
     pub request: &'a AcquireRequest,
-    /// Whether missing tables are made.
     pub create_tables: bool,
 }
 
-/// A free row as it was read.
+/// A free row, as read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     worker_id: u64,
@@ -58,11 +56,10 @@ impl<E: Engine> Operation<E> for Acquire<'_> {
         if self.create_tables { &[WORKER_NODE, UIDRING_LEASE] } else { &[] }
     }
 
-    /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was
-    /// faster, it goes on at random: starts that all went the same way would meet at each row. Adds a row
-    /// only if no row is free.
+    /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was faster,
+    /// continues in random order, so that starts do not collide again. Adds a row only if none is free.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Acquired> {
-        // A range that is recorded from now on finds the rows that are outside it, or waits for them.
+        // A range recorded after this finds the rows that are outside it, or waits for them.
         let range = look_for_range(session).await?;
         let (mut locked, mut before, mut patience) = (Vec::new(), Vec::new(), PATIENCE);
         while patience > 0 {
@@ -94,7 +91,7 @@ impl<E: Engine> Operation<E> for Acquire<'_> {
                     Err(problem) => return Err(problem),
                 }
             }
-            // What has stayed as it is was not taken by a faster start.
+            // A row that has not changed was not taken by a faster start.
             if candidates.iter().any(|row| before.contains(row)) {
                 patience -= 1;
                 sleep(PAUSE).await;
@@ -120,7 +117,7 @@ impl Acquire<'_> {
         range: Option<WorkerRange>,
     ) -> Done<S, Result<Vec<Candidate>, Denial>> {
         let AcquireRequest { layout, fingerprint, owner, last_tick, .. } = self.request;
-        // Rows of another layout come first, then our own: an attempt whose answer was lost has taken it.
+        // Rows of another layout come first. Then our own, which an attempt without a reply has taken.
         let select = format!(
             "SELECT WORKER_ID, LAYOUT, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE
              WHERE LAYOUT <> ? OR (({} OR OWNER = ?)
@@ -184,8 +181,8 @@ impl Acquire<'_> {
         }
     }
 
-    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if the leases have to
-    /// be looked at again, since another start has set their layout.
+    /// Adds a new worker id: the next key of `WORKER_NODE`. `None` if the leases must be read again, because another
+    /// start has set their layout.
     async fn add_row<S: Session>(&self, session: &mut S) -> Done<S, Option<Acquired>> {
         let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.request;
         let select = format!(
@@ -196,11 +193,11 @@ impl Acquire<'_> {
             S::HAS_RANGE
         );
         let row = only(session.begin_with(&select, &[]).await?)?;
-        // A lease's worker id may be -1, which stands for the table's layout.
+        // The table's layout has worker id -1.
         let leased = row.optional_int(1)?.and_then(|id| u64::try_from(id).ok());
         let newest = row.optional_unsigned(0)?.max(leased).unwrap_or(0);
         let server = row.server(2)?;
-        // Before a key is spent.
+        // Check before a key is used up.
         let is_ours = match row.optional_text(3)? {
             Some(found) => found == fingerprint,
             None => set_layout(session, fingerprint).await?,
@@ -211,7 +208,7 @@ impl Acquire<'_> {
         }
         let range = recorded(session, row.int(4)? != 0).await?;
         let fitting = Fitting::new(layout, range);
-        // A key that would be refused is not asked for: it would be spent.
+        // Do not ask for a key that would be refused, since it would be used up.
         let key = match newest < fitting.last() {
             true => Some(insert_node(session, node, Some(newest)).await?),
             false => None,

@@ -1,4 +1,4 @@
-//! What is done with the table `WORKER_NODE`, in SQL.
+//! Operations on the table `WORKER_NODE`, in SQL.
 
 use std::time::Duration;
 
@@ -18,13 +18,10 @@ use crate::{Counts, Fitting, NodeIdentity, WorkerNode, WorkerRange, WorkerUsage}
 
 /// Inserts a row, whose key is the worker id.
 pub struct Assign {
-    /// Which node the row names.
     pub node: NodeIdentity,
-    /// What the key has to fit into.
+    /// The layout that must have the key.
     pub layout: Layout,
-    /// Whether a missing table is made.
     pub create_table: bool,
-    /// How far the clocks may be apart.
     pub max_clock_difference: Option<Duration>,
 }
 
@@ -39,8 +36,8 @@ impl<E: Engine> Operation<E> for Assign {
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, (u64, Option<WorkerRange>)> {
         let dialect = E::Session::DIALECT;
-        // The clock is that of the server whose rows are read, in one statement. All keys that other starts have
-        // been given by now are below the one that the server's counter generates after this.
+        // One statement reads the rows and the clock of their server. All keys that other starts have by now are below
+        // the one that the counter generates after this.
         let now = (dialect.millis)(dialect.now);
         let look = format!("SELECT MAX(ID), {now}, {} FROM WORKER_NODE", E::Session::HAS_RANGE);
         let before = SystemClock.now();
@@ -61,7 +58,8 @@ impl<E: Engine> Operation<E> for Assign {
     }
 }
 
-/// Inserts a row in a transaction and returns its key, which is above `newest`, if the row has stayed as it is.
+/// Inserts a row in a transaction, and returns its key. Checks that the key is above `newest`, and that the row can be
+/// read back.
 pub async fn insert_node<S: Session>(
     session: &mut S,
     node: &NodeIdentity,
@@ -83,7 +81,7 @@ pub async fn insert_node<S: Session>(
             S::DIALECT.set_counter
         )));
     }
-    // Without a parameter, since MySQL would prepare the statement first.
+    // No parameter, because MySQL would prepare the statement first.
     let look = format!("SELECT ID FROM WORKER_NODE WHERE ID = {id}");
     if session.query(&look, &[]).await?.len() != 1 {
         return Err(session.not_read_back(format!(
@@ -94,18 +92,17 @@ pub async fn insert_node<S: Session>(
     Ok(id)
 }
 
-/// Characters that `HOST_NAME` and `PORT` hold.
+/// The width of `HOST_NAME` and `PORT`, in characters.
 const NAME_CHARS: usize = 64;
 
-/// A name as far as the column holds it. It tells people who has the worker id; a start must not fail over
-/// its length or its letters, nor a lenient server cut it for us.
+/// Shortens a name to fit the column. It only tells people who has the worker id, so a start must not fail because of
+/// it.
 fn shortened(name: &str) -> String {
-    // A column may be ASCII only.
+    // A column may hold ASCII only.
     let plain = |letter| if matches!(letter, ' '..='~') { letter } else { '?' };
     name.chars().take(NAME_CHARS).map(plain).collect()
 }
 
-/// Returns all rows.
 pub struct ListNodes;
 
 impl<E: Engine> Operation<E> for ListNodes {
@@ -131,7 +128,6 @@ impl<E: Engine> Operation<E> for ListNodes {
     }
 }
 
-/// Returns how many worker ids are used.
 pub struct Usage;
 
 impl<E: Engine> Operation<E> for Usage {
@@ -156,7 +152,6 @@ impl<E: Engine> Operation<E> for Usage {
     }
 }
 
-/// Returns the greatest worker id so far.
 pub struct Newest;
 
 impl<E: Engine> Operation<E> for Newest {
@@ -169,16 +164,15 @@ impl<E: Engine> Operation<E> for Newest {
     }
 }
 
-/// Removes up to [`ROWS`](Self::ROWS) old rows with ids below the newest, and returns how many.
+/// Removes up to [`ROWS`](Self::ROWS) old rows below the newest, and returns how many.
 pub struct PrunePart {
-    /// The newest id.
     pub newest: u64,
     /// In seconds.
     pub age: u64,
 }
 
 impl PrunePart {
-    /// Rows that one statement removes: few enough that starts do not notice its locks.
+    /// How many rows one statement removes. Few enough that starts do not notice its locks.
     pub const ROWS: u64 = 10_000;
 }
 

@@ -11,41 +11,37 @@ use crate::server::tables::{LEAF_ALLOC, Table};
 
 /// Reserves a range.
 ///
-/// What is wrong with the row is no problem of the connection's, and is not tried again.
+/// A fault of the row is no fault of the connection, and is not retried.
 pub struct Load<'a> {
-    /// The tag, and how many ids.
+    /// The tag and the number of ids.
     pub request: &'a SegmentRequest,
-    /// How long a row is waited for that somebody else has locked.
     pub waits: Waits,
-    /// The only server that is a good one, where that matters.
+    /// The only server that may answer, if there is one.
     pub only_server: Option<u64>,
 }
 
-/// How long a locked row is waited for.
+/// Whether to wait for a locked row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// As long as a session does.
+    /// As long as the session's limit.
     Briefly,
-    /// Not at all.
     Not,
 }
 
-/// A range that is reserved.
+/// A reserved range.
 #[derive(Clone, Copy)]
 pub struct Loaded {
-    /// The range.
     pub range: LoadedSegment,
-    /// A number of the server that has reserved it; 0 where it does not say.
+    /// The number of the server that reserved it; 0 if it has none.
     pub server: u64,
 }
 
-/// Why no range is reserved.
+/// Why no range was reserved.
 pub enum NotLoaded<F> {
     /// The row does not allow it.
     Row(LoadError),
-    /// Somebody else has the row locked.
     Locked(Problem<F>),
-    /// The server cannot but wait.
+    /// The server has no NOWAIT.
     MustWait,
 }
 
@@ -54,8 +50,8 @@ impl<E: Engine> Operation<E> for Load<'_> {
 
     type Done = Result<Loaded, NotLoaded<E::Failure>>;
 
-    /// If the answer to the COMMIT is lost, nobody can tell whether the range is reserved: it is given up,
-    /// and another attempt reserves another one.
+    /// If the reply to the COMMIT is lost, the range may or may not be reserved. It is given up, and another attempt
+    /// reserves another one.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Self::Done> {
         let done = match self.reserve(session).await {
             Ok(done) => done,
@@ -74,11 +70,10 @@ impl<E: Engine> Operation<E> for Load<'_> {
 }
 
 impl Load<'_> {
-    /// The SELECT reads what is committed now and locks the row until the transaction's end: between it and
-    /// the UPDATE neither another load nor a person with a new step can come. The UPDATE relies on nothing
-    /// of it: it names what was read, so that even a table without transactions cannot have one range
-    /// reserved twice. What then stands in the row is read once more: a column of a smaller type, or a
-    /// trigger, may have made something else of it.
+    /// The SELECT reads the committed row and locks it until the transaction ends, so no other load or new step comes
+    /// before the UPDATE. The UPDATE does not rely on that: it names what was read, so even a table without
+    /// transactions reserves no range twice. The row is then read back, since a smaller column type or a trigger may
+    /// have changed it.
     async fn reserve<S: Session>(
         &self,
         session: &mut S,
@@ -122,7 +117,7 @@ impl Load<'_> {
     }
 }
 
-/// Refuses another server than the only good one.
+/// Refuses every server but the only one that may answer.
 pub fn check_server<F>(only: Option<u64>, server: u64) -> Result<(), Problem<F>> {
     match only {
         Some(only) if only != server => Err(Problem::Refused(

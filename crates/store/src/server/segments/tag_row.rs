@@ -1,11 +1,11 @@
-//! The row of a tag, among those that a query by its name found.
+//! Finds a tag's row among those that a query by name returned.
 
 use crate::server::problem::Problem;
 use crate::server::row::Row;
 use crate::server::session::{Done, Session};
 
-/// Returns the row of a tag, if there is one. The first column is its name: by the column's collation `Orders` and
-/// `orders` may be one, and they are not two tags of one row here.
+/// Returns the row of a tag, if there is one. The first column must be the exact name: the collation may treat `Orders`
+/// and `orders` as equal, but they must not be two tags of one row.
 pub async fn row_of<'a, S: Session>(
     session: &mut S,
     rows: &'a [Row],
@@ -21,7 +21,7 @@ pub async fn row_of<'a, S: Session>(
     }
 }
 
-/// Refuses several rows of a tag: taking from one of them would repeat what another has handed out.
+/// Refuses several rows of a tag. Taking from one would repeat what another has handed out.
 pub fn unique<'a, F>(
     rows: &'a [Row],
     tag: &str,

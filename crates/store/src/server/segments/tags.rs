@@ -1,4 +1,4 @@
-//! What people do with the table `leaf_alloc`, in SQL.
+//! Operations on the table `leaf_alloc`, in SQL.
 
 use uidring::Error;
 use uidring::segment::SegmentTag;
@@ -13,9 +13,7 @@ use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::sql::INSERT_TAG;
 use crate::{NewSegmentTag, end_of, no_such_tag};
 
-/// Returns all tags.
 pub struct ListTags {
-    /// Whether a missing table is made.
     pub create_table: bool,
 }
 
@@ -44,11 +42,8 @@ fn tag_of<F>(row: &Row) -> Result<SegmentTag, Problem<F>> {
     })
 }
 
-/// Adds a tag.
 pub struct CreateTag<'a> {
-    /// The tag.
     pub tag: &'a NewSegmentTag,
-    /// Whether a missing table is made.
     pub create_table: bool,
 }
 
@@ -61,7 +56,7 @@ impl<E: Engine> Operation<E> for CreateTag<'_> {
         if self.create_table { &[LEAF_ALLOC] } else { &[] }
     }
 
-    /// One that an earlier attempt added, whose answer was lost, is found as one that exists.
+    /// If an earlier attempt added the tag and its reply was lost, the tag is reported as existing.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Error>> {
         let dialect = E::Session::DIALECT;
         let (tag, start, step, description) = self.tag.columns();
@@ -69,7 +64,7 @@ impl<E: Engine> Operation<E> for CreateTag<'_> {
         let values = [tag.into(), start.into(), step.into(), description.into()];
         let find = (&*dialect.find_tag(), &[tag.into()][..]);
         session.begin().await?;
-        // A row of ours is looked at, too: a lenient server would have cut what does not fit.
+        // Check our own row too: a lenient server cuts values that do not fit.
         let (added, rows) = match session.change_and_look((&insert, &values), find).await {
             Err(problem) if problem.state() == Some(State::Duplicate) => {
                 (0, session.query(find.0, find.1).await?)
@@ -96,22 +91,17 @@ impl<E: Engine> Operation<E> for CreateTag<'_> {
     }
 }
 
-/// Changes a tag, and returns it as it was before.
+/// Changes a tag. Returns it as it was before.
 pub struct ChangeTag<'a> {
-    /// The tag's name.
     pub tag: &'a str,
-    /// What is done.
     pub change: Change,
 }
 
-/// What is done to a tag.
 #[derive(Clone, Copy)]
 pub enum Change {
-    /// Its step is set.
     Step(i64),
-    /// It is deleted, if its ids end here.
+    /// Deletes it, if its ids still end here.
     Delete {
-        /// Its `max_id`.
         max_id: i64,
     },
 }
@@ -130,7 +120,7 @@ impl<E: Engine> Operation<E> for ChangeTag<'_> {
             return Ok(Err(no_such_tag(tag)));
         };
         let before = tag_of(row)?;
-        // Galera writes nothing of a row that stays as it is, and has no commit of it to show.
+        // Galera writes nothing if the row stays the same, so there would be no commit to check.
         if matches!(self.change, Change::Step(step) if before.step == Ok(step)) {
             session.rollback().await?;
             return Ok(Ok(before));
@@ -149,8 +139,8 @@ impl<E: Engine> Operation<E> for ChangeTag<'_> {
 }
 
 impl ChangeTag<'_> {
-    /// Names what was read, so that even in a table without transactions or without its key nothing else is
-    /// changed, and looks at what then stands there.
+    /// Names what was read, so that nothing else is changed even in a table without transactions or key. Then reads the
+    /// row back.
     async fn change<S: Session>(&self, session: &mut S, max_id: i64) -> Done<S, ()> {
         let tag = self.tag;
         let look = ("SELECT step, max_id FROM leaf_alloc WHERE biz_tag = ?", &[tag.into()][..]);

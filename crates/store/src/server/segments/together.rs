@@ -1,4 +1,4 @@
-//! Reserves the ranges of many tags in one transaction, in SQL.
+//! Reserves ranges of many tags in one transaction, in SQL.
 
 use std::collections::HashMap;
 
@@ -15,22 +15,21 @@ use crate::server::value::Value;
 
 /// Reserves a range for each of several tags, in one transaction.
 ///
-/// It does what needs no thought. A tag whose range it cannot reserve (a row that is missing, or not sound)
-/// keeps its row as it is, and a load of its own says why.
+/// It handles only the simple case. If a tag's row is missing or not sound, it stays as it is, and a separate load says
+/// why.
 pub struct LoadTogether<'a> {
     /// The tags, each once.
     pub requests: &'a [&'a SegmentRequest],
-    /// The only server that is a good one, where that matters.
+    /// The only server that may answer, if there is one.
     pub only_server: Option<u64>,
 }
 
-/// What became of them.
 pub enum Together {
-    /// The ranges that are reserved, in the order of the requests.
+    /// The reserved ranges, in the order of the requests.
     Loaded(Vec<Option<Loaded>>),
-    /// None is reserved: the server refused one of them, and all were rolled back.
+    /// Nothing is reserved: the server refused one of them, and all were rolled back.
     Apart {
-        /// Somebody else has a row locked, which was waited for.
+        /// The transaction waited for a locked row.
         has_waited: bool,
     },
 }
@@ -40,7 +39,7 @@ impl<E: Engine> Operation<E> for LoadTogether<'_> {
 
     type Done = Together;
 
-    /// If the answer to the COMMIT is lost, all ranges are given up.
+    /// If the reply to the COMMIT is lost, all ranges are given up.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Together> {
         match self.reserve(session).await {
             Ok(loaded) => Ok(Together::Loaded(loaded)),
@@ -53,14 +52,14 @@ impl<E: Engine> Operation<E> for LoadTogether<'_> {
     }
 }
 
-/// A row that was read, and what is to be taken from it.
+/// A row, and the range to reserve from it.
 struct Found<'a> {
     tag: &'a str,
     loaded: Loaded,
 }
 
 impl<'a> LoadTogether<'a> {
-    /// The steps are those of a load of one tag.
+    /// Takes the same steps as a load of one tag.
     async fn reserve<S: Session>(&self, session: &mut S) -> Done<S, Vec<Option<Loaded>>> {
         let all = self.find(session).await?;
         let found: Vec<&Found<'_>> = all.iter().flatten().collect();
@@ -73,11 +72,10 @@ impl<'a> LoadTogether<'a> {
         Ok(all.into_iter().map(|found| Some(found?.loaded)).collect())
     }
 
-    /// Locks the rows, in one order for all, so that two loads do not wait for each other. Returns those from
-    /// which a range can be taken, in the order of the requests.
+    /// Locks the rows, always in the same order, so that two loads cannot deadlock. Returns those that have a range, in
+    /// the order of the requests.
     async fn find<S: Session>(&self, session: &mut S) -> Done<S, Vec<Option<Found<'a>>>> {
-        // The index is named because rows are locked as they are read: a scan of the table would also lock
-        // those of other tags.
+        // Rows are locked as they are read, so a table scan would also lock other tags. Naming the index prevents that.
         let select = format!(
             "SELECT biz_tag, max_id, step, {} FROM leaf_alloc{} WHERE biz_tag IN ({})
              ORDER BY biz_tag FOR UPDATE",
@@ -87,7 +85,7 @@ impl<'a> LoadTogether<'a> {
         );
         let tags: Vec<Value<'_>> = self.requests.iter().map(|one| (&one.tag).into()).collect();
         let rows = session.begin_with(&select, &tags).await?;
-        // By their exact names: by the column's collation `Orders` and `orders` may be one.
+        // By exact names: the collation may treat `Orders` and `orders` as equal.
         let rows = by_tag(&rows)?;
         let found = self.requests.iter().map(|&request| {
             let Some(row) = rows.get(&*request.tag) else { return Ok(None) };
@@ -100,7 +98,7 @@ impl<'a> LoadTogether<'a> {
     }
 }
 
-/// Changes the rows, if they are as they were read, and reads them back.
+/// Changes the rows if they are as they were read, and reads them back.
 async fn update<S: Session>(found: &[&Found<'_>], session: &mut S) -> Done<S, ()> {
     let apart = |what: &str| Problem::Conflict(format!("loads of several tags {what}"));
     let count = found.len();
@@ -135,7 +133,7 @@ async fn update<S: Session>(found: &[&Found<'_>], session: &mut S) -> Done<S, ()
     Ok(())
 }
 
-/// Refuses two rows of one tag: a load of its own says why.
+/// Refuses two rows of one tag. A separate load says why.
 fn by_tag<F>(rows: &[Row]) -> Result<HashMap<&str, &Row>, Problem<F>> {
     let by_tag: HashMap<&str, &Row> =
         rows.iter().map(|row| Ok((row.text(0)?, row))).collect::<Result<_, Problem<F>>>()?;
@@ -145,7 +143,7 @@ fn by_tag<F>(rows: &[Row]) -> Result<HashMap<&str, &Row>, Problem<F>> {
     }
 }
 
-/// Parameters of so many rows.
+/// The placeholders of `count` rows.
 fn marks(of_one: &str, count: usize, between: &str) -> String {
     vec![of_one; count].join(between)
 }
