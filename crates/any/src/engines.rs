@@ -5,6 +5,7 @@ use uidring_store::StoreKind;
 /// Lists the engines: feature, schemes that do not start with its name, crate.
 macro_rules! engines {
     ($($feature:literal $(| $scheme:literal)* => $engine:ident),+ $(,)?) => {
+        /// The engines that this build has.
         pub fn kinds() -> Vec<&'static StoreKind> {
             vec![$(#[cfg(feature = $feature)] &$engine::KIND),+]
         }
