@@ -182,6 +182,7 @@ impl<T: Send + 'static> Drop for Caller<T> {
     }
 }
 
+/// An async fill in progress: appends up to `count` ids to `out`, block by block. Nothing is reserved in advance.
 pub(crate) struct Filling<'a, T> {
     out: &'a mut Vec<T>,
     start: usize,
@@ -219,7 +220,7 @@ impl<'a, T: Copy + Default> Filling<'a, T> {
         self.out.truncate(self.start);
     }
 
-    /// Lets other tasks run now and then.
+    /// Yields to other tasks after every 64th block.
     pub(crate) async fn give_way(&mut self) {
         self.blocks = self.blocks.wrapping_add(1);
         let mut has_given_way = !self.blocks.is_multiple_of(64) || !self.is_short();

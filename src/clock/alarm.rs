@@ -1,6 +1,7 @@
-//! Wakes tasks at a time, on any runtime. The first alarm of a process starts a thread for this.
+//! Wakes tasks at a set time, on any runtime. The first alarm of a process starts a thread for this.
 //!
-//! A runtime's or library's timer would be missing in a forked child. Here the child's first alarm starts a new thread.
+//! A forked child has no copy of a runtime's or library's timer thread. With this timer, the child's first alarm starts a
+//! new one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,8 +40,8 @@ struct Tasks {
 static TIMERS: PushList<Timer> = PushList::new();
 
 impl Alarm {
-    /// Has the task woken after this time, instead of at the time set before. If no thread can be started, wakes it at
-    /// once.
+    /// Arranges for the task to be woken after this time, replacing any earlier setting. Wakes it at once if no thread can
+    /// be started, or if cloning the waker forked and this is the child.
     pub(crate) fn set(&mut self, after: Duration, waker: &Waker) {
         self.clear();
         // A time beyond what the clock can express never comes.
@@ -96,7 +97,8 @@ impl Timer {
         Self { tasks, changed: EventCount::new(fork_token), fork_token }
     }
 
-    /// Returns `None` in a child that was forked by cloning the waker.
+    /// Returns `None` in a forked child: cloning the waker ran user code, which may have forked. The clone is then leaked,
+    /// because it is the parent's.
     fn insert(&'static self, at: Instant, waker: Waker) -> Option<(&'static Self, Key)> {
         let Ok(mut tasks) = self.tasks.lock() else {
             mem::forget(waker);

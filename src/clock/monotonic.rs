@@ -86,9 +86,10 @@ impl Monotonic for SystemMonotonic {
     }
 }
 
-/// Returns the time since the first call in this process, or in the one that it was forked from.
+/// Returns the time since the first call in this process. A forked child goes on from its parent's first call, if there
+/// was one.
 ///
-/// Without a lock: another thread could hold it at a fork, and the child would wait for it.
+/// Takes no lock, because another thread could hold it at a fork, and the child would then wait for it forever.
 #[cfg(not(uidring_loom))]
 fn since_first_look() -> Duration {
     static FIRST: PushList<Instant> = PushList::new();

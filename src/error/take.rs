@@ -72,7 +72,7 @@ pub enum TakeError {
 error_traits!(TakeError);
 
 /// A duration in whole milliseconds in seven bytes, so that a [`TakeError`] with two of them fits in two registers. The
-/// longest is 2,283,000 years; longer ones become that.
+/// longest is 2,283,000 years; longer ones are cut to that. It prints like a [`Duration`], as in `90s`.
 ///
 /// ```
 /// use std::time::Duration;

@@ -156,7 +156,8 @@ impl CachedUidGenerator {
         if let Some(new_worker) = &self.new_worker {
             new_worker.stop();
         }
-        // Before the lease is released: then another generator may start with it. A leased generator has only one ring.
+        // End the rings before the lease is released: from then on, another generator may start with it. A leased
+        // generator has only one ring.
         let last = self.rings().fold(None, |_, ring| ring.end());
         self.lease.as_ref().map(|lease| (lease, last))
     }

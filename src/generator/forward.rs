@@ -1,4 +1,4 @@
-//! Methods without the trait in scope, and the traits for references to generators.
+//! The traits' methods as inherent methods, and the traits' implementations for references to generators.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -265,7 +265,8 @@ impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
     }
 }
 
-/// An async fill. However it ends, the thread that drops it continues above what was filled in.
+/// Guards an async fill. However the fill ends, the thread that drops this gives out only uids above those that were
+/// filled in.
 struct GoingOn<'a, G: GeneratorRef> {
     handle: &'a PerThreadGenerator<G>,
     out: &'a mut Vec<Uid>,

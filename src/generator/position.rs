@@ -11,7 +11,12 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Returns the position after a uid. Its tick may be above the layout's last one.
+    /// Returns the position after a uid of any worker. The position's tick is above the layout's last one if the uid is the
+    /// worker's last.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::decode`].
     pub(super) fn after(layout: &Layout, uid: Uid) -> Result<Self, Error> {
         let last = layout.decode(uid)?;
         Ok(if last.sequence < layout.max_sequence() {

@@ -201,10 +201,10 @@ impl Start {
         clock: &dyn Clock,
     ) -> Result<(Option<LeaseHandle>, IssueHorizon), Error> {
         if let Err(error) = self.wait_for(layout, clock) {
-            // Before the lease is given back: then another generator may start with it.
+            // Do this before giving the lease back: as soon as that is done, another generator may start with it.
             self.registration.release(None);
-            // The wait may have renewed the lease. Its store takes a renewed lease for used, and does not free it by
-            // itself.
+            // The wait may have renewed the lease. The store treats a renewed lease as used, and does not free it on its
+            // own.
             if let Some(lease) = self.lease.take() {
                 let _ = lease.release();
             }
@@ -224,6 +224,8 @@ impl Start {
         Ok((Some(active), issue_horizon))
     }
 
+    /// Waits until the clock is near enough to the position, for at most the start's patience. Meanwhile it updates `now`,
+    /// and renews the lease whenever that is due. If a renewal fails for good, the lease is gone.
     fn wait_for(&mut self, layout: &Layout, clock: &dyn Clock) -> Result<(), Error> {
         let deadline = Deadline::after(Some(self.patience));
         let renewal = |lease: &Option<Lease>| {
@@ -234,7 +236,7 @@ impl Start {
             if starts_are_interrupted() {
                 return Err(Error::Interrupted);
             }
-            // The wait may be longer than the lease lasts.
+            // The wait may outlast the lease. The horizon covers only what may have been issued by now.
             if let Some(lease) = self.lease.take_if(|_| due.is_over()) {
                 let after = lease.after.map(|uid| layout.decode(uid)).transpose()?;
                 let horizon = after.map_or(0, |uid| uid.tick).max(layout.tick_at(self.now)?);
@@ -266,7 +268,7 @@ impl Start {
         let &mut Self { worker_id, position, now, why, is_logged, .. } = self;
         let until = layout.time_of(position.tick);
         let lead = until.saturating_since(now);
-        // The tick after one that is used up may start at once: takes wait for it.
+        // Sequence 0 means that the tick before is used up. Start at once all the same: takes wait for the new tick.
         let next_tick = match position.sequence {
             0 => Duration::from_millis(layout.tick().millis().unsigned_abs()),
             _ => Duration::ZERO,

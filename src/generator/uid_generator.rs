@@ -21,8 +21,8 @@ pub trait UidGenerator {
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`] or [`TakeError::BorrowLimit`] if nothing is ready. The other errors do not depend on the
-    /// policy.
+    /// [`TakeError::Empty`] or [`TakeError::BorrowLimit`] if nothing is ready, whatever the take policy. The other errors
+    /// are those of [`next_uid`](Self::next_uid).
     fn try_next_uid(&self) -> Result<Uid, TakeError>;
 
     /// Writes as many uids as are ready, at most `out.len()`, to the front of `out` in increasing order, and returns

@@ -53,8 +53,8 @@ struct SegmentQueue {
     past: VecDeque<Span>,
     waiting: VecDeque<Range<u64>>,
     end: u64,
-    /// [`ChainEvent::Dried`] is not to be reported before the next segment: it was already, or the chain is new or was
-    /// discarded.
+    /// Suppresses [`ChainEvent::Dried`] until the next segment begins: it has been reported already, or the chain is new
+    /// or was discarded.
     dry: bool,
     closed: bool,
     prefetch: u32,
@@ -264,16 +264,19 @@ impl SegmentChain {
         Ok(filled)
     }
 
-    /// Sleeps until there may be something to take, the chain is closed, or `timeout` is over.
+    /// Sleeps until there may be something to take, the chain is closed, or `timeout` has passed.
     pub fn wait(&self, timeout: Option<Duration>) {
         self.wait_or(timeout, || self.queue.lock().map_or(true, |queue| queue.closed));
     }
 
-    /// [`wait`](Self::wait), also until `over`. Whatever makes that true must call [`wake`](Self::wake).
+    /// Sleeps until there may be something to take, `over` returns true, or `timeout` has passed. Unlike
+    /// [`wait`](Self::wait), it does not check whether the chain is closed: `over` has to. Whatever makes `over` true must
+    /// then call [`wake`](Self::wake).
     pub(super) fn wait_or(&self, timeout: Option<Duration>, over: impl Fn() -> bool) {
         self.ready.wait(timeout, || self.view.is_open() || over());
     }
 
+    /// Notified when a range is pushed, when the chain is closed, and by [`wake`](Self::wake).
     pub(super) fn ready(&self) -> &EventCount {
         &self.ready
     }
@@ -296,7 +299,8 @@ impl SegmentChain {
         Ok(self.queue.lock()?.supply())
     }
 
-    /// Discards what is left, and returns the number of ids. Ranges pushed later are given out.
+    /// Discards the ids that are left, and returns how many they were; 0 in a forked child. Ranges pushed later are given
+    /// out as usual.
     pub fn discard(&self) -> u64 {
         self.queue.lock().map_or(0, |mut queue| queue.discard(&self.view))
     }
@@ -435,7 +439,7 @@ impl SegmentQueue {
             count += view.drain(&span);
             self.retire(view, span);
         }
-        // No taker ran out, so `Dried` is not to be reported.
+        // No taker found the chain empty, so do not report `Dried`.
         self.dry = true;
         self.discarded += count;
         count

@@ -150,7 +150,7 @@ impl SegmentGenerator {
         Ok(Takes::new(self.shared.tag(tag)?, &self.shared))
     }
 
-    /// Returns a handle to a tag.
+    /// Returns a handle to a tag. Neither asks the store nor loads a segment.
     ///
     /// # Errors
     ///

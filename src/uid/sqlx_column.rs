@@ -48,7 +48,7 @@ macro_rules! column {
                 i64: Decode<'r, DB>,
             {
                 fn decode(value: DB::ValueRef<'r>) -> Result<Self, BoxDynError> {
-                    // SQLite's driver reads NULL as 0, which is a uid.
+                    // SQLite's driver reads NULL as 0, which would be a valid uid.
                     if value.is_null() {
                         return Err(UnexpectedNullError.into());
                     }

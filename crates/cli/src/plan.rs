@@ -38,7 +38,7 @@ pub struct PlanArgs {
 
     /// An earlier layout: say from which day on all ids are above those of it
     ///
-    /// Its generators may run until that day, and be up to a day ahead of the clock then.
+    /// Its generators may run until the end of that day, and be up to a day ahead of the clock then.
     #[arg(long, value_name = "LAYOUT", value_parser = read_layout, allow_hyphen_values = true)]
     pub after: Option<Layout>,
 

@@ -7,8 +7,8 @@ use uidring::{Bits, Layout, Timestamp};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How far ahead of the clock the old generators may be when they stop.
-const MARGIN: Duration = DAY;
+/// The old generators stop in the course of the day, and may be a day ahead of the clock then.
+const MARGIN: Duration = Duration::from_secs(2 * 86_400);
 
 /// How many days there are to switch, with an epoch that is worked out.
 const TO_SWITCH: u32 = 90;
@@ -34,7 +34,7 @@ pub struct Days {
     pub end: Option<Timestamp>,
 }
 
-/// Compares what the new layout issues on each day from tomorrow with all that the old one issues until a day later.
+/// Compares what the new layout issues on each day from tomorrow with all that the old one can have issued by its end.
 pub fn succession(old: &Layout, new: &Layout, now: Timestamp) -> Succession {
     let tomorrow = day_of(now).saturating_add(DAY);
     if let Some(days) = days_above(old, new, tomorrow) {
@@ -61,7 +61,7 @@ fn is_above(old: &Layout, new: &Layout, day: Timestamp) -> bool {
     new.uid_range(day..=day).is_some_and(|uids| u64::from(*uids.start()) > greatest(old, day))
 }
 
-/// The greatest uid that the old layout can issue until this day and the margin.
+/// The greatest uid that the old layout can have issued if its generators stop on this day.
 fn greatest(old: &Layout, day: Timestamp) -> u64 {
     let uids = old.uid_range(old.epoch()..=day.saturating_add(MARGIN));
     uids.map_or(0, |uids| u64::from(*uids.end()))
@@ -96,11 +96,11 @@ mod tests {
         Layout::new(Bits { time, worker, sequence }, tick, at(epoch)).expect("possible")
     }
 
-    /// The smallest new uid of a day and the greatest old one of the day after.
+    /// The smallest new uid of a day, and the greatest old one a day after its end.
     fn apart(old: &Layout, new: &Layout, day: Timestamp) -> (u64, u64) {
         let tick = new.tick_at(day).expect("of its life");
         let smallest = new.compose(Fields { tick, worker_id: 0, sequence: 0 }).expect("fits");
-        let last = old.tick_at(day.saturating_add(DAY)).unwrap_or(old.max_tick());
+        let last = old.tick_at(day.saturating_add(DAY + DAY)).unwrap_or(old.max_tick());
         let (worker_id, sequence) = (old.max_worker_id(), old.max_sequence());
         let greatest = old.compose(Fields { tick: last, worker_id, sequence }).expect("fits");
         (u64::from(smallest), u64::from(greatest))
