@@ -172,10 +172,9 @@ impl StoreFile {
         self.check_names(&path)?;
         let look = |connection: &Connection| {
             format::recognise(connection, self.foreign)?;
-            format::check_version(connection)?;
-            format::check_tables(connection)?;
+            let is_ours = format::check_ours(connection)?;
             format::check_integrity(connection, None)?;
-            match format::is_ours(connection)? {
+            match is_ours {
                 true => Ok((format::last_commit(connection)?, work(connection)?)),
                 false => Ok((Commit::default(), T::default())),
             }
@@ -289,8 +288,7 @@ impl StoreFile {
         self.check_names(&path)?;
         let read = |connection: &Connection| {
             format::recognise(connection, self.foreign)?;
-            format::check_version(connection)?;
-            format::check_tables(connection)?;
+            format::check_ours(connection)?;
             format::check_integrity(connection, None)?;
             Ok(work(connection)?)
         };
@@ -311,8 +309,7 @@ impl StoreFile {
         })?;
         let connect = || {
             let connection = self.connect(path)?;
-            format::check_version(&connection)?;
-            format::check_tables(&connection)?;
+            format::check_ours(&connection)?;
             match table {
                 Some(table) if !format::has(&connection, table)? => {
                     let code = ffi::Error::new(ffi::SQLITE_ERROR);

@@ -154,12 +154,19 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     )))
 }
 
-pub fn check_version(connection: &Connection) -> Result<(), Problem> {
-    is_ours(connection).map(drop)
+/// Returns whether the file has our tables. Refuses other versions of them, and a file that has lost some.
+pub fn check_ours(connection: &Connection) -> Result<bool, Problem> {
+    let is_ours = is_ours(connection)?;
+    for table in ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"] {
+        if is_ours && !has(connection, table)? {
+            return unusable(format!("it is damaged: its table {table} is gone; {DAMAGED}"));
+        }
+    }
+    Ok(is_ours)
 }
 
 /// Returns whether the file has our tables. Refuses other versions of them.
-pub fn is_ours(connection: &Connection) -> Result<bool, Problem> {
+fn is_ours(connection: &Connection) -> Result<bool, Problem> {
     if !has(connection, "UIDRING_FILE")? {
         return Ok(false);
     }
@@ -181,19 +188,6 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
     let sql =
         "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
     connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? > 0))
-}
-
-/// Refuses a file of ours that lacks a table.
-pub fn check_tables(connection: &Connection) -> Result<(), Problem> {
-    if !is_ours(connection)? {
-        return Ok(());
-    }
-    for table in ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"] {
-        if !has(connection, table)? {
-            return unusable(format!("it is damaged: its table {table} is gone; {DAMAGED}"));
-        }
-    }
-    Ok(())
 }
 
 pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place, which would \

@@ -1,11 +1,28 @@
 //! The blocks of code in `docs`, for the tests that run them.
 
+use std::env;
 use std::fs;
 use std::path::PathBuf;
 
 /// The folder `docs` of the repository.
 pub fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))
+}
+
+/// Fails unless the page is this text, which it is made of. Writes the text to a file to copy.
+pub fn assert_made(page: &str, expected: &str) {
+    let path = folder().join(page);
+    if fs::read_to_string(&path).expect(page) != expected {
+        let made = env::temp_dir().join(format!("uidring-{page}"));
+        fs::write(&made, expected).expect("writes");
+        panic!("copy {} to {} and look at the difference", made.display(), path.display());
+    }
+}
+
+/// What stands above the first section of a page.
+pub fn head(page: &str) -> String {
+    let text = fs::read_to_string(folder().join(page)).expect(page);
+    text.split_once("\n## ").expect("a section").0.to_owned()
 }
 
 /// The blocks of a page in their order, each with its language.

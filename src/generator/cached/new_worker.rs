@@ -118,7 +118,7 @@ impl NewWorker {
         let scope = NoBlockScope::begin();
         let next = contained(|| self.start_next()).unwrap_or(Err(Error::CallPanicked));
         if self.state.is_forked() {
-            // In a child forked by the source, all of this is the parent's.
+            // The source may have forked. In the child, the worker id and the ring are the parent's.
             return mem::forget((next, self));
         }
         drop(scope);

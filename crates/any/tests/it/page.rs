@@ -1,7 +1,6 @@
 //! The page of the options of URLs says what the table of options says.
 
 use std::fmt::Write;
-use std::fs;
 
 use uidring_any::table::{GENERATORS, WORKERS, kinds};
 use uidring_store::options::{Kind, Owner, Row};
@@ -10,17 +9,10 @@ use uidring_testkit::docs;
 
 #[test]
 fn the_page_is_made_of_the_rows() {
-    let path = docs::folder().join("options.md");
-    let page = fs::read_to_string(&path).expect("the page");
-    let (above, _) = page.split_once("\n## ").expect("a section");
     let mut sections = vec![group("Generators", &GENERATORS), group("Worker ids", &WORKERS)];
     sections.extend(kinds().into_iter().map(|kind| section(kind.options)));
-    let expected = format!("{above}\n{}", sections.join("\n"));
-    if page != expected {
-        let made = std::env::temp_dir().join("uidring-options.md");
-        fs::write(&made, expected).expect("writes");
-        panic!("copy {} to {} and look at the difference", made.display(), path.display());
-    }
+    let page = format!("{}\n{}", docs::head("options.md"), sections.join("\n"));
+    docs::assert_made("options.md", &page);
 }
 
 /// The section of owners that share options.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use uidring::{Bits, Layout, Timestamp};
 
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY_MILLIS: i64 = 86_400_000;
+const DAY: Duration = Duration::from_millis(DAY_MILLIS.cast_unsigned());
 
 /// The old generators stop in the course of the day, and may be a day ahead of the clock then.
-const MARGIN: Duration = Duration::from_secs(2 * 86_400);
+const MARGIN: Duration = DAY.saturating_mul(2);
 
 /// How many days there are to switch, with an epoch that is worked out.
 const TO_SWITCH: u32 = 90;
@@ -79,8 +80,7 @@ fn with_epoch(old: &Layout, new: &Layout, first: Timestamp) -> Option<Layout> {
 }
 
 fn day_of(time: Timestamp) -> Timestamp {
-    let day = i64::try_from(DAY.as_millis()).expect("a day is short");
-    Timestamp::from_millis(time.as_millis().div_euclid(day).saturating_mul(day))
+    Timestamp::from_millis(time.as_millis().div_euclid(DAY_MILLIS).saturating_mul(DAY_MILLIS))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::key_value::{get, modified_at, put};
 use crate::node::numbered;
 use crate::problem::Problem;
 
-/// How often a renewal may find an earlier one of its own and go on from there.
+/// How often one renewal may find that an earlier attempt of it was committed, and start again from that.
 const READINGS: usize = 8;
 
 pub struct Holder {

@@ -246,14 +246,15 @@ mod tests {
             ("require_ssl=true&sslmode=require", "`require_ssl` and `sslmode` set the same option"),
             ("schema=s3cret", "`schema` is refused: use a database of its own"),
             ("dedline=5s", "Some engine has no parameter `dedline`; the nearest is `deadline`"),
-            ("S3cret=1", "Some engine has no parameter"),
-            ("s3cret=1", "Some engine has no parameter"),
         ] {
             let error = read(text).err().unwrap_or_else(|| panic!("{text}"));
             assert!(
                 error.contains(problem) && !error.to_lowercase().contains("s3cret"),
                 "{text}: {error}"
             );
+        }
+        for text in ["S3cret=1", "s3cret=1"] {
+            assert_eq!(read(text).err().as_deref(), Some("Some engine has no parameter"));
         }
     }
 }

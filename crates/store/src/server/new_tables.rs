@@ -1,7 +1,6 @@
 //! Creates tables.
 
-use super::problem::{Problem, State};
-use super::row::only;
+use super::problem::Problem;
 use super::session::{Done, Session};
 use super::tables::{Table, WORKER_NODE};
 use crate::sql::{NEWEST_LEASE, NEWEST_NODE};
@@ -36,8 +35,6 @@ async fn check_leases<S: Session>(session: &mut S) -> Done<S, ()> {
 }
 
 async fn greatest<S: Session>(session: &mut S, sql: &str) -> Done<S, Option<u64>> {
-    match session.look(sql, &[]).await {
-        Err(problem) if problem.state() == Some(State::NoTable) => Ok(None),
-        rows => only(rows?)?.optional_unsigned(0),
-    }
+    let rows = session.look_if_there(sql).await?;
+    rows.first().map_or(Ok(None), |row| row.optional_unsigned(0))
 }

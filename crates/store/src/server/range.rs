@@ -85,11 +85,10 @@ impl<E: Engine> Operation<E> for Record {
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), RangeRefusal>> {
         let range = self.0;
         let is_marked = is_marked(session).await?;
-        let found = match session.look(RANGE, &[]).await {
-            // What an interrupted recording left does not count yet.
-            _ if !is_marked => None,
-            Err(problem) if problem.state() == Some(State::NoTable) => None,
-            rows => read(&rows?)?,
+        // What an interrupted recording left does not count yet.
+        let found = match is_marked {
+            true => read(&session.look_if_there(RANGE).await?)?,
+            false => None,
         };
         if found.is_none() {
             let (lowest, newest) = ends(session).await?;
@@ -144,11 +143,8 @@ impl Record {
 async fn ends<S: Session>(session: &mut S) -> Done<S, (Option<u64>, Option<u64>)> {
     let nodes = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE WHERE TYPE <> 0";
     let leases = "SELECT MIN(WORKER_ID), MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";
-    let mut rows = vec![only(session.look(nodes, &[]).await?)?];
-    match session.look(leases, &[]).await {
-        Err(problem) if problem.state() == Some(State::NoTable) => {}
-        found => rows.push(only(found?)?),
-    }
+    let mut rows = session.look(nodes, &[]).await?;
+    rows.append(&mut session.look_if_there(leases).await?);
     let (mut lowest, mut greatest) = (None, None);
     for row in rows {
         lowest = [lowest, row.optional_unsigned(0)?].into_iter().flatten().min();

@@ -40,6 +40,16 @@ pub trait Session: Send + Sync + Sized {
     /// Begins a transaction.
     fn begin(&mut self) -> impl Future<Output = Done<Self, ()>> + Send;
 
+    /// Returns the rows of a query without parameters in a transaction of its own; none if the table does not exist.
+    fn look_if_there(&mut self, sql: &str) -> impl Future<Output = Done<Self, Vec<Row>>> + Send {
+        async move {
+            match self.look(sql, &[]).await {
+                Err(problem) if problem.state() == Some(State::NoTable) => Ok(Vec::new()),
+                rows => rows,
+            }
+        }
+    }
+
     /// Begins a transaction with a query.
     fn begin_with(
         &mut self,

@@ -133,28 +133,17 @@ fn help_is_short() {
 #[test]
 fn the_page_of_commands_is_made_of_the_help() {
     let home = Home::new();
-    let path = docs::folder().join("commands.md");
-    let page = fs::read_to_string(&path).expect("the page");
-    let (above, _) = page.split_once("\n## ").expect("a section");
-    let mut expected = above.to_owned();
-    let own = [String::new(), "help urls".into()];
-    let commands = commands(&home).into_iter().filter(|command| !command.is_empty());
-    for command in own.into_iter().chain(commands) {
-        let help = match command.starts_with("help") {
-            true => home.stdout(&command),
-            false => home.stdout(&format!("{command} --help")),
-        };
+    let mut page = docs::head("commands.md");
+    let mut section = |heading: &str, help: &str| {
         let lines: Vec<_> = help.trim().lines().map(str::trim_end).collect();
-        let heading = format!("uidring {command}");
-        let heading = heading.trim();
-        let lines = lines.join("\n");
-        expected.push_str(&format!("\n## {heading}\n\n```text\n{lines}\n```\n"));
+        page.push_str(&format!("\n## {heading}\n\n```text\n{}\n```\n", lines.join("\n")));
+    };
+    section("uidring", &home.stdout("--help"));
+    section("uidring help urls", &home.stdout("help urls"));
+    for command in commands(&home).iter().filter(|command| !command.is_empty()) {
+        section(&format!("uidring {command}"), &home.stdout(&format!("{command} --help")));
     }
-    if page != expected {
-        let made = std::env::temp_dir().join("uidring-commands.md");
-        fs::write(&made, expected).expect("writes");
-        panic!("copy {} to {} and look at the difference", made.display(), path.display());
-    }
+    docs::assert_made("commands.md", &page);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use super::rows::{flaw, set_layout};
 use crate::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
 use crate::server::connection::Operation;
@@ -17,7 +19,6 @@ use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE, WORKER_NODE};
 use crate::sql::{Dialect, TABLE_LAYOUT};
 use crate::{Fitting, WorkerRange};
-use tokio::time::sleep;
 
 /// How many free rows are read, and how many of them are tried before reading again: when many start at once, most are
 /// soon taken.
