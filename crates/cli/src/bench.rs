@@ -27,19 +27,19 @@ use self::threads::Crew;
 use crate::failure::Failure;
 use crate::{progress, stdio};
 
-/// The worker id of all benches: their uids go nowhere.
+/// The worker id of every bench. Its uids are discarded.
 const WORKER_ID: u64 = 1;
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let layout = args.layout.layout()?;
     let generator = CachedUidGenerator::builder().layout(layout).worker_id(WORKER_ID).build()?;
     let crew = Crew { threads: args.threads.into(), cores: cores(args.pin)? };
-    // From 1 on: the check that ids increase begins above 0.
+    // Starts at 1, because the check that ids increase starts above 0.
     let counter = CachePadded::new(AtomicU64::new(1));
     let per_thread = generator.per_thread();
     let lineup = lineup(args, &per_thread, &generator, &counter);
     let plan = Plan::new(args.seconds, &lineup);
-    // It moves between rounds only, when nothing is timed.
+    // The bar moves only between rounds, when nothing is timed.
     let bar = progress::bar(Some(plan.steps() as u64), "{wide_bar} {msg}, {eta} left");
     let measured = measure(&lineup, &crew, &plan, |phase| {
         bar.set_message(phase);
@@ -53,8 +53,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     stdio::print(&if args.json { report.json().to_string() } else { table::table(&report) })
 }
 
-/// The forms, the baseline, and for forms that take most ids without an atomic the same work without
-/// any.
+/// Returns the forms and the baseline; for forms that take most ids without an atomic, also the same work without any.
 fn lineup<'a>(
     args: &BenchArgs,
     per_thread: &'a PerThreadGenerator<&CachedUidGenerator>,
@@ -77,11 +76,11 @@ fn lineup<'a>(
         });
     }
     let baseline = contestants.len();
-    // The least that ids from a shared counter can cost.
+    // The lowest cost of ids from a shared counter.
     contestants
         .push(Contestant::new("fetch_add", || || Ok(counter.fetch_add(1, Ordering::Relaxed))));
     if args.forms().any(|form| matches!(form, Form::PerThread | Form::Local)) {
-        // The least that ids of a thread's own can cost.
+        // The lowest cost of ids of a thread's own.
         contestants.push(Contestant::new("increment", || {
             let mut last = 0;
             move || {
@@ -91,7 +90,7 @@ fn lineup<'a>(
         }));
     }
     if args.forms().any(|form| form == Form::Fill) {
-        // The least that filling a slice can cost.
+        // The lowest cost of filling a slice.
         contestants.push(Contestant::new("store_loop", || {
             let mut next = 1;
             Batch::new(move |numbers: &mut [u64]| {
@@ -106,14 +105,14 @@ fn lineup<'a>(
     Lineup { contestants, baseline }
 }
 
-/// The cores to pin takers to. Where pinning is not possible, figures must not claim it.
+/// Returns the cores to pin takers to. Fails if pinning is impossible, so that results never claim it falsely.
 fn cores(pin: bool) -> Result<Vec<CoreId>, Failure> {
     if !pin {
         return Ok(Vec::new());
     }
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let pin_to_each = || cores.iter().all(|core| core_affinity::set_for_current(*core));
-    // In a thread that is gone afterwards.
+    // Use a thread that ends afterwards, because this pins it.
     let pinned = thread::scope(|scope| scope.spawn(pin_to_each).join());
     if cores.is_empty() || !matches!(pinned, Ok(true)) {
         return Err(Failure::Failed("threads cannot be pinned here; leave --pin out".into()));

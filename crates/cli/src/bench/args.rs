@@ -50,7 +50,7 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// The forms to be measured, each once, in their own order.
+    /// Returns the forms to measure, each once, in the order of `Form`.
     pub fn forms(&self) -> impl Iterator<Item = Form> {
         Form::value_variants().iter().copied().filter(|form| self.form.contains(form))
     }
@@ -69,7 +69,7 @@ pub enum Form {
     Fill,
 }
 
-/// The name of a form, as on the command line.
+/// Returns a form's name on the command line.
 pub fn name(value: Form) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
 }

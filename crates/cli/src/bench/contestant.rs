@@ -1,5 +1,4 @@
-//! A way to take ids, run through the two loops that measure it: the race, which counts ids, and
-//! the sampling, which times single calls.
+//! A way to take ids, and the two loops that measure it: a race counts ids, sampling times single calls.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,31 +9,30 @@ use uidring::TakeError;
 use super::takers::Taker;
 use crate::failure::Failure;
 
-/// Ids between two looks at the clock: many, so that the looks cost next to nothing.
+/// Ids between two readings of the clock: so many that the readings cost next to nothing.
 const PORTION: u64 = 16_384;
 
-/// The result of a thread's race.
+/// One thread's result of a race.
 pub struct Race {
     pub start: Instant,
     pub end: Instant,
     pub ids: u64,
 }
 
-/// A way to take ids.
 pub struct Contestant<'a> {
     pub name: String,
     pub ids_per_call: u64,
-    /// Takes ids as fast as it can until then, and counts them.
+    /// Takes ids as fast as possible until the given time, and counts them.
     pub race: Box<Work<'a, Race>>,
-    /// Times single calls until then, in nanoseconds.
+    /// Times single calls until the given time, in nanoseconds.
     pub sample: Box<Work<'a, Histogram<u64>>>,
 }
 
 type Work<'a, R> = dyn Fn(Instant) -> Result<R, Failure> + Sync + 'a;
 
 impl<'a> Contestant<'a> {
-    /// Every thread gets a taker of its own. Both loops are compiled for this taker, so that its call is
-    /// inlined in them, as it would be elsewhere.
+    /// Gives each thread its own taker. Both loops are compiled for this type of taker, so that its call is inlined, as
+    /// it would be elsewhere.
     pub fn new<T: Taker>(
         name: impl Into<String>,
         taker: impl Fn() -> T + Copy + Sync + 'a,
@@ -48,15 +46,15 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// A histogram with the same bounds and digits as all others, so that they can be added. Three digits
-/// use little of the takers' cache: only the few latencies that occur are touched.
+/// Returns an empty histogram. All have the same bounds and digits, so that they can be added. With three digits, the
+/// few latencies that occur use little of the takers' cache.
 pub fn histogram() -> Histogram<u64> {
     const SECOND: u64 = 1_000_000_000;
-    // It fails only for bounds or digits out of range.
+    // Fails only if bounds or digits are out of range.
     Histogram::new_with_bounds(1, 60 * SECOND, 3).expect("bounds in range")
 }
 
-/// The cost of reading the clock: the median time between two readings, in nanoseconds.
+/// Measures the cost of reading the clock: the median time between two readings, in nanoseconds.
 pub fn timer_cost() -> u64 {
     let mut times = histogram();
     for _ in 0..100_000 {

@@ -39,7 +39,7 @@ fn named(name: &str) -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Reads a file that only Linux has.
+/// Reads a file that exists only on Linux.
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }

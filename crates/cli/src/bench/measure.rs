@@ -1,4 +1,4 @@
-//! The order of the measurement: rounds in which the contestants take turns, and their results.
+//! The measurement: rounds in which the contestants take turns, and the results.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::contestant::{Contestant, Race, histogram, timer_cost};
 use super::threads::Crew;
 use crate::failure::Failure;
 
-/// What is measured.
+/// The contestants to measure.
 pub struct Lineup<'a> {
     /// Our forms, then the baseline, then others.
     pub contestants: Vec<Contestant<'a>>,
-    /// The place of the baseline.
+    /// Index of the baseline.
     pub baseline: usize,
 }
 
@@ -26,7 +26,7 @@ pub fn measure(
     let timer_ns = timer_cost();
     let Lineup { contestants, baseline } = lineup;
     let mut figures: Vec<Figures> = contestants.iter().map(Figures::new).collect();
-    // The first round of all is not counted: caches, branch predictors and clock rates settle.
+    // Round 0 is not counted: in it, caches, branch predictors and clock rates settle.
     for round in 0..=plan.rounds {
         progress("throughput");
         for (which, contestant) in in_turn(contestants, round) {
@@ -50,7 +50,7 @@ pub fn measure(
     Ok(Measurements { timer_ns, figures, baseline: *baseline, uids_per_round: fewest })
 }
 
-/// How the time is divided: half for the throughput, half for the latency.
+/// Division of the time: half for throughput, half for latency.
 pub struct Plan {
     pub rounds: usize,
     race: Duration,
@@ -61,21 +61,21 @@ impl Plan {
     pub fn new(time: Duration, lineup: &Lineup<'_>) -> Self {
         let contestants = lineup.contestants.len();
         let half = time / 2;
-        // An odd number of rounds has a median of its own.
+        // An odd number of rounds, so that the median is one of them.
         let races = half.div_duration_f64(ROUND) as usize / contestants;
         let rounds = races.clamp(FEWEST_ROUNDS, MOST_ROUNDS) | 1;
         let part = |parts: usize| half.div_f64(parts as f64);
         Self { rounds, race: part((rounds + 1) * contestants), slice: part(SLICES * contestants) }
     }
 
-    /// How often `progress` will be called.
+    /// Returns how often [`measure`] calls `progress`.
     pub fn steps(&self) -> usize {
         self.rounds + 1 + SLICES
     }
 }
 
-/// A round is long enough that the start of its threads does not matter, and short enough that other
-/// load on the machine seldom affects one contestant alone.
+/// Duration of a round: long enough that starting its threads does not matter, short enough that other load seldom
+/// affects one contestant alone.
 const ROUND: Duration = Duration::from_millis(40);
 const FEWEST_ROUNDS: usize = 15;
 const MOST_ROUNDS: usize = 201;
@@ -83,27 +83,26 @@ const MOST_ROUNDS: usize = 201;
 /// Slices in which each contestant's latencies are sampled.
 const SLICES: usize = 8;
 
-/// The results.
 pub struct Measurements {
     pub timer_ns: u64,
-    /// Of our forms, then of the baseline, then of others.
+    /// In the order of [`Lineup::contestants`].
     pub figures: Vec<Figures>,
-    /// The place of the baseline.
+    /// Index of the baseline.
     baseline: usize,
-    /// The ids of an average round of all threads, of the form that gave the fewest.
+    /// Ids of an average round, over all threads, of the form that gave the fewest.
     pub uids_per_round: u64,
 }
 
 impl Measurements {
-    /// The time for an id, divided by the baseline's, round by round: the median.
+    /// Returns the time per id, divided by the baseline's: the median of the rounds' ratios.
     pub fn ratio(&self, figures: &Figures) -> f64 {
         let baseline = &self.figures[self.baseline].rounds;
         median(figures.rounds.iter().zip(baseline).map(|(one, baseline)| one / baseline))
     }
 
-    /// The latency at a quantile, divided by the baseline's; `None` if a call takes many ids.
+    /// Returns the latency at a quantile, divided by the baseline's; `None` if a call takes many ids.
     pub fn latency_ratio(&self, figures: &Figures, quantile: f64) -> Option<f64> {
-        // A clock too coarse to see a call says 0.
+        // With a coarse clock, a call may take 0.
         let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).max(1) as f64;
         (figures.ids_per_call == 1).then(|| at(figures) / at(&self.figures[self.baseline]))
     }
@@ -113,11 +112,11 @@ impl Measurements {
 pub struct Figures {
     pub name: String,
     pub ids_per_call: u64,
-    /// Nanoseconds for an id in each round: by the wall clock, over all threads together.
+    /// Nanoseconds per id in each round: wall-clock time over the ids of all threads.
     rounds: Vec<f64>,
-    /// The ids of all rounds.
+    /// Ids of all rounds.
     ids: u64,
-    /// Nanoseconds of the single calls.
+    /// Nanoseconds of single calls.
     pub latency: Histogram<u64>,
 }
 
@@ -132,7 +131,7 @@ impl Figures {
         }
     }
 
-    /// Adds a round of all threads, from the first one's start to the last one's end.
+    /// Adds a round, timed from the first thread's start to the last one's end.
     fn add(&mut self, races: &[Race]) {
         let ends = races.iter().map(|race| race.end).max();
         let Some((start, end)) = races.iter().map(|race| race.start).min().zip(ends) else {
@@ -143,14 +142,13 @@ impl Figures {
         self.ids += ids;
     }
 
-    /// The median over the rounds.
     pub fn ns_per_id(&self) -> f64 {
         median(self.rounds.iter().copied())
     }
 }
 
-/// The contestants with their numbers. The order alternates, so that none profits from what always runs
-/// before it.
+/// Returns the contestants with their indices. The order alternates, so that none profits from always running after the
+/// same one.
 fn in_turn<'c, 'a>(
     contestants: &'c [Contestant<'a>],
     round: usize,

@@ -1,4 +1,4 @@
-//! The results of a bench, and all of them as JSON.
+//! The results of a bench, also as JSON.
 
 use serde_json::{Map, Value, json};
 use uidring::Layout;
@@ -8,18 +8,17 @@ use super::machine::Machine;
 use super::measure::{Figures, Measurements};
 use super::takers::BATCH;
 
-/// Quantiles, with their names in JSON.
+/// Quantiles and their names in JSON.
 const QUANTILES: [(f64, &str); 4] =
     [(0.5, "p50"), (0.99, "p99"), (0.999, "p99_9"), (0.9999, "p99_99")];
 
-/// The quantile whose ratio stands for the tail.
+/// The quantile whose ratio is reported for the tail.
 const TAIL: f64 = 0.9999;
 
-/// All results.
 pub struct Report<'a> {
     pub args: &'a BenchArgs,
     pub layout: Layout,
-    /// Uids that the ring holds.
+    /// The ring's capacity in uids.
     pub ring: u64,
     pub machine: Machine,
     pub rounds: usize,
@@ -27,7 +26,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// One line about what was measured.
+    /// Describes what was measured, in one line.
     pub fn title(&self) -> String {
         let BenchArgs { threads, pin, .. } = self.args;
         let (plural, pinned) =
@@ -35,7 +34,6 @@ impl Report<'_> {
         format!("{threads} thread{plural}{pinned}")
     }
 
-    /// One line about the machine.
     pub fn machine(&self) -> String {
         let Machine { cpu, cores, os } = &self.machine;
         let cpu = cpu.as_deref().unwrap_or("unknown processor");
@@ -68,7 +66,7 @@ impl Report<'_> {
         })
     }
 
-    /// What a reader of the figures has to know.
+    /// Returns what a reader of the figures must know.
     pub fn notes(&self) -> Vec<String> {
         let Measurements { timer_ns, uids_per_round, .. } = self.measured;
         let mut notes = vec![
@@ -107,7 +105,7 @@ impl Report<'_> {
                     .into(),
             );
         }
-        // The padder fills the ring during the rounds of others.
+        // The padder fills the ring during other contestants' rounds.
         if self.ring * 10 > uids_per_round {
             notes.push(format!(
                 "a round begins with a full ring of {} uids and takes about {uids_per_round}: to \
@@ -118,7 +116,6 @@ impl Report<'_> {
         notes
     }
 
-    /// The figures of one contestant.
     fn result(&self, figures: &Figures) -> Value {
         let times = &figures.latency;
         let mut latency: Map<_, _> = QUANTILES

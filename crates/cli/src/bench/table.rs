@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::report::Report;
 use crate::table::aligned;
 
-/// The columns about throughput, and their places in the JSON of a result.
+/// The columns about throughput, each with its place in the JSON of a result.
 const THROUGHPUT: [(&str, &str); 3] = [
     ("ns/uid", "/ns_per_uid"),
     ("÷ fetch_add", "/ratios_to_fetch_add/ns_per_uid"),
@@ -69,7 +69,7 @@ fn cell(result: &Value, place: &str) -> String {
     }
 }
 
-/// Three digits or a little more.
+/// Rounds to three or four digits.
 fn rounded(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.3}"),

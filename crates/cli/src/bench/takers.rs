@@ -1,28 +1,26 @@
-//! What a thread of a bench does again and again.
+//! The call that a bench thread repeats.
 
 use std::hint::black_box;
 
 use uidring::{FillError, TakeError};
 
-/// Ids of a call that takes many.
+/// Ids per call of a [`Batch`].
 pub const BATCH: usize = 4_096;
 
-/// Takes ids in one thread. All takers run in the same loops, and `call` is inlined there, so that their
-/// costs can be compared.
+/// Takes ids in one thread. `call` is inlined in loops that all takers share, so that costs can be compared.
 pub trait Taker {
-    /// The ids of a call.
+    /// Ids per call.
     const IDS: u64;
 
-    /// One call; returns the last of its ids.
+    /// Makes one call, and returns its last id.
     fn call(&mut self) -> Result<u64, TakeError>;
 
-    /// Whether the ids of the last call were in order among themselves.
+    /// Whether the ids of the last call increased.
     fn in_order(&self) -> bool {
         true
     }
 }
 
-/// One id a call.
 impl<F: FnMut() -> Result<u64, TakeError>> Taker for F {
     const IDS: u64 = 1;
 

@@ -1,4 +1,4 @@
-//! Threads that begin and end together.
+//! Threads that start and end together.
 
 use std::panic;
 use std::sync::{PoisonError, RwLock, mpsc};
@@ -13,21 +13,20 @@ use crate::failure::Failure;
 #[derive(Clone)]
 pub struct Crew {
     pub threads: usize,
-    /// The cores to pin them to in turn, so that the operating system does not run two takers on one
-    /// core for a while, where they would not contend; empty for no pinning.
+    /// Cores to pin the threads to in turn; empty for no pinning. Unpinned, two takers may share a core for a while,
+    /// where they do not contend.
     pub cores: Vec<CoreId>,
 }
 
 impl Crew {
-    /// Runs the work on all threads from a common start, and passes it the time when to end. To stop
-    /// them from outside would need time on a core, for which a thousand busy threads let one wait for
-    /// seconds.
+    /// Runs the work on all threads from a common start, and passes it the time when to end. Stopping them from outside
+    /// would need a core, and a thousand busy threads keep those for seconds.
     pub fn work<R: Send>(
         &self,
         time: Duration,
         work: impl Fn(Instant) -> R + Sync,
     ) -> Result<Vec<R>, Failure> {
-        // If a later thread cannot be started, those that wait at the gate end at once.
+        // If a later thread cannot be started, the gate opens with this time, and those that wait end at once.
         let gate = RwLock::new(Instant::now());
         let (ready, all_ready) = mpsc::channel();
         thread::scope(|scope| {
@@ -39,7 +38,7 @@ impl Crew {
                     if !self.cores.is_empty() {
                         core_affinity::set_for_current(self.cores[number % self.cores.len()]);
                     }
-                    // Nobody listens any more if a later thread could not be started.
+                    // Fails only if a later thread could not be started.
                     let _ = ready.send(());
                     let until = *gate.read().unwrap_or_else(PoisonError::into_inner);
                     work(until)
