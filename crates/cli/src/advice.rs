@@ -1,15 +1,14 @@
-//! Commands in messages, with the flags of the database that the message is about: without them, they would act on
-//! another one.
+//! Adds the database's flags to commands in messages. Without them, the commands would act on another database.
 
-/// What stands after a command whose flags only the program knows.
+/// Placeholders for flags after a command, and what remains of each once the flags are there.
 const UNKNOWN: [(&str, &str); 3] = [
     (" and the flags of this database and layout", " and the flags of this layout"),
     (" and the flags of this database", ""),
     (" and the flags of this registry show", " shows"),
 ];
 
-/// Returns the text with these flags in each command that it names and that lacks them: `uidring worker list` becomes
-/// `uidring worker list -u sqlite:a.db`.
+/// Adds these flags to each command in the text that lacks them: `uidring worker list` becomes `uidring worker list -u
+/// sqlite:a.db`.
 pub fn with_flags(text: &str, flags: &str) -> String {
     let (mut whole, mut rest) = (String::new(), text);
     while let Some((before, at)) = rest.split_once("`uidring ")

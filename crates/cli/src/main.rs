@@ -1,4 +1,5 @@
-//! `uidring`: ids on stdout, everything else on stderr; status 0 done, 1 failed, 2 wrong usage.
+//! The program `uidring`: ids go to stdout, everything else to stderr. Its status is 0 for success, 1 for failure, 2
+//! for wrong usage.
 
 mod advice;
 mod args;
@@ -81,13 +82,13 @@ enum Command {
     Segment(segment::SegmentCommand),
     Doctor(doctor::DoctorArgs),
     /// Explain the URLs of stores
-    // The text is the help.
+    // The page is the help.
     #[command(override_help = urls::page())]
     Urls,
     #[cfg(feature = "server")]
     Serve(Box<serve::ServeArgs>),
     /// Serve ids to clients of Redis, HTTP and others (not in this build: it needs the feature `server`)
-    // Whatever is asked of it, help included, the answer is how to get it.
+    // Answers any arguments, even `--help`, with how to get it.
     #[cfg(not(feature = "server"))]
     #[command(disable_help_flag = true)]
     Serve {
@@ -97,7 +98,7 @@ enum Command {
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
     /// Measure what ids cost on this machine (not in this build: it needs the feature `bench`)
-    // Whatever is asked of it, help included, the answer is how to get it.
+    // Answers any arguments, even `--help`, with how to get it.
     #[cfg(not(feature = "bench"))]
     #[command(disable_help_flag = true)]
     Bench {
@@ -135,7 +136,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. clap prints what it finds wrong with it, or the help, and exits.
+/// Parses the command line. Prints help and clap's own errors, and then exits.
 fn command_line() -> Result<Cli, Failure> {
     let error = match Cli::try_parse() {
         Ok(cli) => return Ok(cli),
@@ -150,7 +151,7 @@ fn command_line() -> Result<Cli, Failure> {
     {
         return Err(Failure::Usage(format!("there is no flag {flag}: {instead}")));
     }
-    // clap repeats what it was given, and the URL of a database holds a password.
+    // clap's error repeats the arguments, and the URL of a database may hold a password.
     if !is_help && may_have_url(&error.render().to_string()) {
         return Err(Failure::Usage(
             "the command line has a URL in the wrong place; it is not repeated here, since it may \
@@ -159,7 +160,7 @@ fn command_line() -> Result<Cli, Failure> {
         ));
     }
     if !error.use_stderr() {
-        // Help that nobody can read is a failure; clap would not say so.
+        // Help that cannot be printed is a failure; clap would ignore it.
         let mut output = stdio::stdout()?;
         let (text, is_plain) = (error.render(), std::env::var_os("NO_COLOR").is_some());
         match output.is_terminal() && !is_plain {
@@ -173,13 +174,13 @@ fn command_line() -> Result<Cli, Failure> {
             let text = text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
             return Err(Failure::Usage(text.into()));
         }
-        // On stderr, which nothing can be said about.
+        // If stderr cannot be written, there is nowhere to report it.
         let _ = error.print();
     }
     std::process::exit(error.exit_code())
 }
 
-/// The flag that clap names, and the environment variable that its wrong value is from, if it is.
+/// If a wrong value comes from an environment variable, returns the flag that clap names, and the variable.
 fn variable_of(error: &clap::Error) -> Option<(String, String)> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let long = flag.split([' ', '=']).next()?;
@@ -209,7 +210,7 @@ fn run(command: Command) -> Result<(), Failure> {
         #[cfg(not(feature = "bench"))]
         Command::Bench { .. } => Err(Failure::NotBuilt { feature: "bench" }),
         Command::Completions { shell } => {
-            // First into memory: the generator panics where writing fails.
+            // Generate into memory, because the generator panics if writing fails.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut script);
             Ok(stdio::stdout()?.write_all(&script)?)

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 
-/// Writes a page for each command into the folder, which is made if there is none.
+/// Writes a page for each command into the folder, and creates it if missing.
 pub fn write(command: Command, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut command = command.disable_help_subcommand(true);
@@ -20,7 +20,7 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
         write_pages(command, folder)?;
     }
     let page = Man::new(command.clone());
-    // Replaces what has the name, be it a link, instead of writing to it.
+    // Replace what has the name. If it is a link, do not write to its target.
     let mut new = tempfile::Builder::new();
     #[cfg(unix)]
     new.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));

@@ -1,4 +1,4 @@
-//! Flags that URLs have replaced, and options of URLs that look like flags: what to write instead.
+//! Replacements of flags that have become URLs, and of URL options written as flags.
 
 use uidring_any::table::{GENERATORS, WORKERS, kinds};
 
@@ -49,7 +49,7 @@ const REPLACED: &[(&str, Now)] = &[
     ("instance", Now::Variable("UIDRING_INSTANCE")),
 ];
 
-/// What to write instead of a flag, such as `--sqlite`.
+/// Returns what to write instead of a flag, such as `--sqlite`.
 pub fn flag(flag: &str) -> Option<String> {
     let name = flag.strip_prefix("--")?;
     if let Some(now) = find(name) {
@@ -74,7 +74,7 @@ pub fn is_option(name: &str) -> bool {
     owners.flat_map(|owner| owner.rows).any(|row| row.name == name)
 }
 
-/// What to write instead of a key of the server's file.
+/// Returns what to write instead of a key of the server's file.
 #[cfg(feature = "server")]
 pub fn key(key: &str) -> Option<String> {
     let assigned = |option: &str| option.replacen('=', " = \"", 1) + "\"";

@@ -1,8 +1,8 @@
-//! `uidring help urls`: what URLs are.
+//! `uidring help urls`: explains URLs.
 
 use uidring_any::table::kinds;
 
-/// The page, with the engines of this build.
+/// Returns the page, with the engines of this build.
 pub fn page() -> String {
     let kinds = kinds();
     let mut forms: Vec<&str> = kinds.iter().map(|kind| kind.form).collect();

@@ -1,4 +1,4 @@
-//! The layout of uids.
+//! Flags for the layout of uids.
 
 use clap::Args;
 use uidring::Layout;
@@ -9,7 +9,7 @@ use uidring_any::table::read_layout;
 
 use crate::failure::Failure;
 
-/// The layouts that have a name.
+/// The layouts with a name. `leaf` is an alias.
 pub const NAMED: [&str; 4] = ["uid", "uid-long", "snowflake", "javascript-safe"];
 
 /// A layout.
@@ -31,7 +31,7 @@ pub struct ResolvedLayout {
 }
 
 impl ResolvedLayout {
-    /// The layout of a URL's uids.
+    /// Returns the layout of a URL's uids.
     pub fn of(options: &Options) -> Self {
         let has_datacenters = match options.get("layout") {
             Some(name) => name == "snowflake",
@@ -40,7 +40,7 @@ impl ResolvedLayout {
         Self { layout: options.layout(), has_datacenters }
     }
 
-    /// Names a worker, as the layout shows it.
+    /// Names a worker as the layout shows it.
     pub fn worker(&self, worker_id: u64) -> String {
         match SnowflakeNode::from_worker_id(worker_id) {
             Ok(SnowflakeNode { datacenter_id, worker_id }) if self.has_datacenters => {
@@ -50,7 +50,7 @@ impl ResolvedLayout {
         }
     }
 
-    /// Refuses a layout that cannot express the present time.
+    /// Fails if the layout cannot express the present time.
     pub fn check_now(&self) -> Result<(), Failure> {
         let Self { layout, .. } = self;
         match layout.tick_at(SystemClock.now()) {
@@ -64,23 +64,20 @@ impl ResolvedLayout {
 }
 
 impl LayoutArgs {
-    /// The layout, and how its uids are shown.
     pub fn resolve(&self) -> Result<ResolvedLayout, Failure> {
         let has_datacenters = self.layout.as_deref() == Some("snowflake");
         Ok(ResolvedLayout { layout: self.layout()?, has_datacenters })
     }
 
-    /// The layout.
     pub fn layout(&self) -> Result<Layout, Failure> {
         read_layout(self.layout.as_deref().unwrap_or("uid")).map_err(Failure::Usage)
     }
 
-    /// The flag as an option of a URL.
+    /// Returns the flag as an option of a URL.
     pub fn option(&self) -> Option<(&str, &str)> {
         Some(("layout", self.layout.as_deref()?))
     }
 
-    /// Whether the flag is given.
     pub fn is_given(&self) -> bool {
         self.layout.is_some()
     }

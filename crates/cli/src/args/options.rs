@@ -1,15 +1,15 @@
-//! Options of URLs that are flags, too.
+//! Options of URLs that are also flags.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use uidring_any::table::flags;
 use uidring_store::options::{Kind, Row};
 
-/// The options that have a flag, by name. `ALL` is false where nothing but uids from a ring is meant.
+/// The options given as flags, each with its name. Unless `ALL`, there are no flags `--generator` and `--tag`.
 pub struct OptionFlags<const ALL: bool>(Vec<(&'static str, String)>);
 
 impl<const ALL: bool> OptionFlags<ALL> {
-    /// The options that are given, each with its name.
+    /// Returns the given options, each with its name.
     pub fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (*name, &**value))
     }
@@ -44,7 +44,7 @@ impl<const ALL: bool> FromArgMatches for OptionFlags<ALL> {
     }
 }
 
-/// The flag of an option. Its short help is the first sentence.
+/// Builds an option's flag. Its short help is the first sentence.
 fn flag(row: &'static Row) -> Arg {
     let help = match row.default {
         "" => row.help.to_owned(),
@@ -60,7 +60,7 @@ fn flag(row: &'static Row) -> Arg {
     match row.kind {
         Kind::Words(words) => flag
             .value_name(row.name.to_uppercase())
-            // The help has them, too.
+            // The help lists them already.
             .hide_possible_values(true)
             .value_parser(PossibleValuesParser::new(words.iter().copied())),
         Kind::Time(_) => flag.value_name("TIME").value_parser(checked(row)),
@@ -68,7 +68,7 @@ fn flag(row: &'static Row) -> Arg {
     }
 }
 
-/// As clap derives it from a field.
+/// Returns the id that clap would derive from a field.
 fn id(row: &Row) -> String {
     row.name.replace('-', "_")
 }

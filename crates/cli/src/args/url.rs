@@ -26,14 +26,14 @@ pub struct UrlArgs {
     pub url_file: Option<PathBuf>,
 }
 
-/// Whether the warning of a password was printed: a server reads the URL for each name.
+/// The warning of a password was printed. Printed once, although a server reads the URL for each name.
 static IS_WARNED: AtomicBool = AtomicBool::new(false);
 
-/// Without flag and variable.
+/// The URL without flag and environment variable.
 const DEFAULT: &str = "sqlite:";
 
 impl UrlArgs {
-    /// The options of the URL, and those of flags, each with its name.
+    /// Returns the options of the URL and of flags. Each flag has its name.
     pub fn options<'a>(
         &self,
         flags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -55,7 +55,6 @@ impl UrlArgs {
         set_flags(options, flags)
     }
 
-    /// The store of the URL.
     pub fn store(&self) -> Result<Box<dyn AnyStore>, Failure> {
         self.options([])?.store().map_err(wrong)
     }
@@ -66,7 +65,7 @@ impl UrlArgs {
         Ok(by_flag || Options::is_in_env().map_err(wrong)?)
     }
 
-    /// The flags as one writes them. A URL that may hold a password is left out.
+    /// Returns the flags as written on a command line. A URL that may hold a password is replaced by `URL`.
     pub fn flags(&self) -> String {
         match (&self.url, &self.url_file) {
             (Some(url), _) => match Options::from_url(url) {
@@ -79,7 +78,7 @@ impl UrlArgs {
     }
 }
 
-/// The options with those of flags, each with its name.
+/// Adds flags to the options, each with its name.
 pub fn set_flags<'a>(
     options: Options,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -90,7 +89,7 @@ pub fn set_flags<'a>(
     flags.into_iter().try_fold(options, set).map_err(wrong)
 }
 
-/// What is written wrongly is wrong usage, wherever it was found; a file that cannot be read is a failure.
+/// Converts an error. Wrong options are wrong usage, wherever they were found; a file that cannot be read is a failure.
 pub fn wrong(error: uidring::Error) -> Failure {
     let is_written =
         matches!(error.store(), Some(ServerError::Address { .. } | ServerError::Options { .. }))
