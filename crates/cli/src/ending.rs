@@ -1,4 +1,4 @@
-//! What the program does at the signals that end programs.
+//! Signals that end the program.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use uidring::adapter::interrupt_starts;
 use crate::failure::Failure;
 use crate::report;
 
-/// Those that end a program unless it handles them, and that others send, or the system when a time is over. Hangups are
-/// for each command to handle.
+/// Signals that others send, or the system when a time is over, and that end a program by default. Each command handles
+/// hangups itself.
 #[cfg(unix)]
 pub const SIGNALS: [i32; 9] = {
     use signal_hook::consts::*;
     [SIGALRM, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU]
 };
 
-/// How long a start may take to give back what it holds.
+/// How long an interrupted start may take to give back what it holds.
 pub const START_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Does the work. If the program receives a signal to end meanwhile, `close` ends the source of the
-/// work, whose last ids are still printed, which may take as long as `patience` says then, or until another
-/// signal; then `progress` is reported, and the program ends as if the signal had not been caught.
+/// Does the work. At a signal to end, `close` ends the source of ids, and the last ids are still printed, for as long
+/// as `patience` says or until another signal. Then `progress` is reported, and the program ends as if it had not
+/// caught the signal.
 #[cfg(unix)]
 pub fn run(
     progress: &(impl Display + Sync),
@@ -43,9 +43,9 @@ pub fn run(
     }
 }
 
-/// Starts what is to be served. If the program receives a signal to end before that is done, the start gives back what
-/// it holds, and the program ends as if the signal had not been caught. A start that is just done goes on: the
-/// signal is there for whoever looks for it, too.
+/// Starts what is to be served. At a signal to end, an unfinished start gives back what it holds, and the program ends
+/// as if it had not caught the signal. A start that has just finished goes on, because its caller receives the signal,
+/// too.
 #[cfg(feature = "server")]
 pub fn start<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     match watched(SIGNALS, || Some(START_PATIENCE), interrupt_starts, || (), work)? {
@@ -54,9 +54,8 @@ pub fn start<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure>
     }
 }
 
-/// Does the work, and returns the first of the signals that came meanwhile. At that, it calls `close`, and then gives the
-/// work as much time as `patience` says, or until another signal, before it says the
-/// last words and ends the program.
+/// Does the work, and returns the first signal that came meanwhile. At that signal, calls `close` and gives the work as
+/// much time as `patience` says. When this is over or another signal comes, says the last words and ends the program.
 #[cfg(unix)]
 fn watched<T>(
     signals: impl IntoIterator<Item = i32>,
@@ -85,7 +84,7 @@ fn watched<T>(
     let mut signals = Signals::new(not_ignored(signals))
         .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
     init::signals_are_handled();
-    // However the work ends, the thread below ends with it.
+    // Closes however the work ends, so that the thread below ends.
     let watched = Watched(signals.handle());
     let (done, is_done) = mpsc::channel::<()>();
     let (patience, close, last_words) = (&patience, &close, &last_words);
@@ -112,8 +111,7 @@ fn watched<T>(
     })
 }
 
-/// Signals for which nothing else is prepared yet. To the first process of a container, they do nothing that it does not
-/// handle.
+/// Signals before a handler is installed. Linux ignores those that the first process of a container does not handle.
 #[cfg(unix)]
 pub mod init {
     use std::process;
@@ -128,8 +126,8 @@ pub mod init {
 
     static ENDS: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-    /// Lets signals end this process if it is the first, as they end others. A file that must not grow is an error of
-    /// who writes it.
+    /// Lets signals end this process even if it is the first. Also catches SIGXFSZ, so that writing to a file that must
+    /// not grow is an error instead.
     pub fn prepare() {
         let _ = register(SIGXFSZ, Arc::default());
         if process::id() == ID {
@@ -140,7 +138,7 @@ pub mod init {
         }
     }
 
-    /// From now on, they are handled otherwise.
+    /// Signals have other handlers from now on.
     pub fn signals_are_handled() {
         if let Some(ends) = ENDS.get() {
             ends.store(false, Ordering::SeqCst);
@@ -157,7 +155,7 @@ pub mod init {
     }
 }
 
-/// Those of the signals that whoever started the program does not want ignored, as a shell wants Ctrl-C ignored by what it
+/// Leaves out signals that are ignored since the program's start. A shell, for example, ignores Ctrl-C for what it
 /// starts in the background.
 #[cfg(unix)]
 fn not_ignored(signals: impl IntoIterator<Item = i32>) -> Vec<i32> {

@@ -34,12 +34,12 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         None => options,
     };
     let (source, lines) = source(args, options)?;
-    // Wrong flags leave no file, and a closed stdout or a file that cannot be written uses up no worker id.
+    // In this order, wrong flags leave no file, and an output that cannot be written uses up no worker id.
     let sink = sink::open(path)?;
     print(args.count, lines, source, sink)
 }
 
-/// Checks the options, and returns how to open their generator, and the lines for its ids.
+/// Checks the options. Returns how to open their generator, and the lines for its ids.
 fn source(args: &GenerateArgs, options: Options) -> Result<(OpenSource<'_>, Lines), Failure> {
     let layout = ResolvedLayout::of(&options);
     let prepared = options.prepare().map_err(wrong)?;

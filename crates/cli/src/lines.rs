@@ -1,4 +1,4 @@
-//! Uids as lines of text, fast enough that the pipe is what limits them.
+//! Formats uids as lines of text, so fast that the pipe is the limit.
 
 use std::io::Write;
 
@@ -27,25 +27,23 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether ids are bytes, and not text.
     pub fn is_binary(self) -> bool {
         self == Self::Binary
     }
 }
 
-/// Ids as they are written.
+/// How ids are written.
 pub struct Lines {
-    /// Appends a line for each id to a text, or its bytes.
+    /// Appends each id's line, or its bytes.
     pub append: Append,
-    /// Returns how many whole ids a part of the text begins with, and how many bytes they have.
+    /// Returns how many whole ids a text starts with, and their length in bytes.
     pub whole: fn(&[u8]) -> (usize, usize),
-    /// The layout, if the ids have one.
     pub layout: Option<ResolvedLayout>,
 }
 
 type Append = Box<dyn FnMut(&mut Vec<u8>, &[Uid]) -> Result<(), Failure>>;
 
-/// Lines of ids with this layout. Ids without a layout have no fields for JSON.
+/// Returns the lines for ids of this layout. Fails for JSON without a layout, because the ids have no fields.
 pub fn lines(format: Format, layout: Option<ResolvedLayout>) -> Result<Lines, Failure> {
     let append: Append = match (format, layout) {
         (Format::Dec, _) => Box::new(decimal),
@@ -90,8 +88,8 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Most uids differ from the one before in their last two digits only. These are written over a copy of
-/// its line, not into the line itself: a processor would wait for them before it copies that again.
+/// Appends decimal lines. Most uids differ from the one before only in their last two digits. These are written over a
+/// copy of its line; written into the line itself, they would delay the next copy.
 fn decimal(text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
     let mut line = [0; DECIMAL_LINE];
     let mut length = 0;
@@ -108,7 +106,7 @@ fn decimal(text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
             line[length] = b'\n';
             hundreds = number / 100;
         }
-        // The whole array, whose length the compiler knows; the next line overwrites the rest.
+        // Copy the whole array, whose length the compiler knows. The next line overwrites the rest.
         let place = &mut text[end..end + DECIMAL_LINE];
         place.copy_from_slice(&line);
         if length > 2 {
@@ -137,10 +135,10 @@ fn each<const N: usize>(
     }
 }
 
-/// Shows uids with their fields: as JSON for programs, or as the rows of a table for people.
+/// Shows uids with their fields, as JSON or as rows of a table.
 pub struct Fields {
     layout: ResolvedLayout,
-    /// The last time with its text: many uids in a row have the same.
+    /// The last time with its text, which many uids in a row share.
     time: (Timestamp, String),
 }
 
@@ -161,7 +159,6 @@ impl Fields {
         Ok(())
     }
 
-    /// The names of the columns.
     pub fn header(&self) -> String {
         let datacenter = if self.layout.has_datacenters { "  datacenter" } else { "" };
         format!("{:>19}  {:<24}{datacenter}  {:>7}  sequence\n", "uid", "timestamp", "worker")
@@ -193,7 +190,6 @@ impl Fields {
     }
 }
 
-/// A uid's fields, as they are shown.
 struct Parts<'a> {
     time: &'a str,
     datacenter_id: Option<u64>,

@@ -1,4 +1,4 @@
-//! Many ids on stdout, or in a file.
+//! Prints many ids to stdout or into a file.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -18,40 +18,39 @@ use crate::sink::Sink;
 use crate::text::{span, thousands};
 use crate::{progress, report};
 
-/// How many ids are taken and written at a time: up to 32 kB of text, which stays in the first cache and
-/// leaves the reader of a pipe, whose buffer is 64 KiB, something to do meanwhile.
+/// Ids to take and write at a time: up to 32 kB of text. This stays in the first cache, and fills only half a pipe, so
+/// that its reader works meanwhile.
 pub const PORTION: usize = 1_600;
 
-/// How long the last ids may take to be printed after a signal.
+/// How long printing the last ids may take after a signal.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A job of so many ids takes long enough to show a progress bar.
+/// A job of this many ids is long enough for a progress bar.
 const LONG_JOB: u64 = 20_000_000;
 
-/// After so many ids, people want to know what they got: by default, they are two minutes ahead of the clock.
+/// From this many ids on, a summary says how far ahead of the clock they are. By default, that is two minutes.
 const MANY: u64 = 1_000_000;
 
-/// Makes a source of ids: takes a worker id, or reads the tag.
+/// Opens a source of ids: acquires a worker id, or reads the tag.
 pub type OpenSource<'a> = Box<dyn FnOnce() -> Result<Box<dyn Source>, Failure> + 'a>;
 
 /// Where ids come from.
 pub trait Source: Send + Sync {
-    /// Puts the ids that are ready at the front of `out`, and returns how many; 0 if there is none now,
-    /// for whatever reason.
+    /// Fills the front of `out` with the ids that are ready, and returns how many. Returns 0 if there is none, for
+    /// whatever reason.
     fn take_ready(&self, out: &mut [Uid]) -> usize;
 
     /// Waits for an id.
     fn wait(&self) -> Result<Uid, Failure>;
 
-    /// What bounds the ids that it issues, if anything does.
+    /// Returns what bounds the ids, if anything does.
     fn pace(&self) -> Option<Pace>;
 
-    /// Ends the source: there are no more ids, and who waits for one stops waiting.
+    /// Ends the source. Takes fail from now on, also those that wait.
     fn close(&self);
 }
 
-/// Opens the source, and prints so many ids. If there are no more, or the program is told to end, what has been taken is
-/// still printed.
+/// Opens the source and prints `count` ids. If the source or the program ends early, prints what has been taken.
 pub fn print(
     count: u64,
     mut lines: Lines,
@@ -60,7 +59,7 @@ pub fn print(
 ) -> Result<(), Failure> {
     let place = sink.path().map(|path| path.display().to_string());
     let printed = Printed { place, written: Mutex::default() };
-    // A reader may have stopped reading; a disk goes on, and ids that it does not have yet are not safe.
+    // A pipe's reader may have stopped reading. A disk goes on, and ids that are not on it yet are not safe.
     let last_ids = (!sink.is_file()).then_some(PATIENCE);
     let opened = OnceLock::<Box<dyn Source>>::new();
     let patience = || if opened.get().is_some() { last_ids } else { Some(ending::START_PATIENCE) };
@@ -84,8 +83,8 @@ pub fn print(
         let progress = progress(count, wait, &sink);
         let done = print_all(count, &mut lines, source, &mut sink, &printed, &progress);
         progress.finish_and_clear();
-        // What cannot be written any more must not hide why, nor can it be counted.
-        // A disk may be slow: another signal reports meanwhile what is written.
+        // Release the lock first: a disk may be slow, and another signal reports meanwhile what is written. If this
+        // fails, no id counts as written, and an earlier error is still the one reported.
         let bytes = printed.lock().bytes;
         let kept = sink.finish(bytes);
         match kept {
@@ -109,7 +108,7 @@ pub fn print(
 
 /// How many ids have been written, and where.
 struct Printed {
-    /// The file, if it is not stdout.
+    /// The file, unless it is stdout.
     place: Option<String>,
     written: Mutex<Written>,
 }
@@ -117,7 +116,7 @@ struct Printed {
 #[derive(Default)]
 struct Written {
     count: u64,
-    /// Of whole ids.
+    /// The length of whole ids.
     bytes: u64,
     ends: Option<(Uid, Uid)>,
     /// Whether the disk has them.
@@ -140,7 +139,7 @@ impl Printed {
     }
 }
 
-/// As in `12 ids were printed, the last is 240518193154`.
+/// For example, `12 ids were printed, the last is 240518193154`.
 impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Written { count, ends, is_safe, .. } = *self.lock();
@@ -160,7 +159,7 @@ impl fmt::Display for Printed {
     }
 }
 
-/// Says what was printed, and how far the clock is behind it.
+/// Reports what was printed, and how far it is ahead of the clock.
 fn summarize(written: &Written, lines: &Lines) {
     let Some((first, last)) = written.ends else { return };
     let mut text = match written.count {
@@ -181,7 +180,7 @@ fn summarize(written: &Written, lines: &Lines) {
     report::note(text);
 }
 
-/// Writes what has been taken before it waits for more, and also when there are no more.
+/// Takes and prints `count` ids. Writes what it has before it waits for more.
 fn print_all(
     count: u64,
     lines: &mut Lines,
@@ -215,8 +214,7 @@ fn print_all(
     Ok(())
 }
 
-/// Writes the text of the ids, and notes how many of them are out, also if it fails or is held up
-/// midway.
+/// Writes the text of the ids. Counts those that are out, even if writing fails or stalls midway.
 fn write(
     sink: &mut Sink,
     text: &[u8],
@@ -227,7 +225,7 @@ fn write(
     let (mut done, mut before) = (0, (0, 0));
     while done < text.len() {
         done += sink.write(&text[done..])?;
-        // Mostly all of it, which need not be counted.
+        // Mostly everything is out, and needs no counting.
         let (ids, bytes) =
             if done == text.len() { (uids.len(), done) } else { whole(&text[..done]) };
         printed.add(&uids[before.0..ids], bytes - before.1);
@@ -236,7 +234,7 @@ fn write(
     Ok(())
 }
 
-/// A bar for a long job, unless the ids go to the terminal, too. It takes `wait`, where that is known.
+/// Returns a bar for a long job, hidden if the ids go to the terminal, too. `wait` is its duration, if known.
 fn progress(count: u64, wait: Option<Duration>, sink: &Sink) -> ProgressBar {
     let is_short = count < LONG_JOB && wait.is_none();
     if is_short || sink.path().is_none() && io::stdout().is_terminal() {

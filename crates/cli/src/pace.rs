@@ -1,4 +1,4 @@
-//! How long a run has to wait for the clock, which is known when it starts.
+//! Foresees how long a run waits for the clock.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use uidring::Layout;
 use crate::text::{span, thousands};
 use uidring_store::values::{CENTURY, shown};
 
-/// People are told of longer waits.
+/// The shortest wait to report.
 const LONG_WAIT: Duration = Duration::from_secs(5);
 
-/// With many uids a second, and worker ids up to 1,023.
+/// The layout to suggest. It has many uids per second, and worker ids up to 1,023.
 const FAST: &str = "31/10/22";
 const FAST_RATE: u64 = 1 << 22;
 const FAST_WORKERS: u64 = 1 << 10;
 
-/// What a generator may issue.
+/// What bounds a generator's uids.
 #[derive(Clone, Copy)]
 pub struct Pace {
     pub layout: Layout,
     pub worker_id: u64,
-    /// Whether the worker id is of a table whose layout stays.
+    /// Whether the worker id is leased from a table, whose layout is fixed.
     pub is_leased: bool,
     /// How far ahead of the clock the next uid is.
     pub lead: Duration,
-    /// How far ahead uids may be; `None` where a generator goes by the clock.
+    /// How far ahead uids may be; `None` for a clock-driven generator.
     pub max_borrow: Option<Duration>,
 }
 
 impl Pace {
-    /// Returns how long so many uids take if that is long, and why.
+    /// If `count` uids take long, returns how long, and why.
     pub fn foresee(&self, count: u64) -> Option<(Duration, String)> {
         let rate =
             self.layout.uids_per_tick() * (1_000 / self.layout.tick().millis().unsigned_abs());
-        // How far ahead of the present the last one is.
+        // How far the last uid is ahead of the present.
         let last = Duration::try_from_secs_f64(count as f64 / rate as f64).unwrap_or(Duration::MAX);
         let last = last.saturating_add(self.lead);
         let wait = last.saturating_sub(self.max_borrow.unwrap_or_default());
@@ -48,7 +48,7 @@ impl Pace {
         if self.max_borrow.is_none() {
             help.push("`--generator cached` borrows the future".into());
         } else if last < CENTURY / 2 {
-            // More than it takes: the clock and the last tick are somewhere within theirs.
+            // Round up with a unit to spare, because the clock and the last uid are somewhere within their ticks.
             let unit = match last.as_secs() {
                 ..10_800 => 60,
                 10_800..172_800 => 3_600,

@@ -1,4 +1,4 @@
-//! How far a long job is, on stderr.
+//! Progress bars on stderr.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -9,13 +9,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use crate::text::{short, span};
 use crate::{report, shown_bar};
 
-/// A bar of so many steps, if that is known, where somebody looks at stderr. Besides indicatif's keys there are `short_pos`,
-/// `short_len` and `rate`, as in `12.5 M`, `200 M` and `45.1 M/s`.
+/// Returns a bar of this many steps, if known; a hidden one if nobody would see it. Besides indicatif's keys there are
+/// `short_pos`, `short_len` and `rate`, as in `12.5 M`, `200 M` and `45.1 M/s`.
 pub fn bar(steps: Option<u64>, template: &str) -> ProgressBar {
     bar_for(steps, template, Duration::ZERO)
 }
 
-/// The same for a job that is known to take this long; `left` is what is left of it.
+/// As [`bar`], for a job that is known to take this long. The key `left` is the time left.
 pub fn bar_for(steps: Option<u64>, template: &str, time: Duration) -> ProgressBar {
     if !io::stderr().is_terminal() || report::is_quiet() || !report::is_text() {
         return ProgressBar::hidden();

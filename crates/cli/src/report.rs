@@ -1,4 +1,4 @@
-//! What the program says on stderr: errors, warnings, notes, and the log of the libraries.
+//! Messages on stderr: errors, warnings, notes, and the log of the libraries.
 
 use std::fmt::{self, Display, Write as _};
 use std::io::{self, IsTerminal, Write as _};
@@ -43,7 +43,7 @@ enum LogFormat {
 
 static ARGS: OnceLock<ReportArgs> = OnceLock::new();
 
-/// Sets what all of the program reports from now on.
+/// Sets what the whole program reports from now on.
 pub fn init(args: ReportArgs) {
     let level = match args {
         ReportArgs { quiet: true, .. } => LevelFilter::ERROR,
@@ -51,17 +51,16 @@ pub fn init(args: ReportArgs) {
         ReportArgs { verbose: 1, .. } => LevelFilter::INFO,
         ReportArgs { .. } => LevelFilter::TRACE,
     };
-    // A new file is not what somebody meant who has mistyped its path.
+    // On a terminal, report new files: a mistyped path creates one.
     let is_seen = io::stderr().is_terminal() && !args.quiet;
     let created = if is_seen { level.max(LevelFilter::INFO) } else { level };
-    // What drivers log in detail is about their insides. The ZooKeeper client warns at every attempt; the
-    // library logs what matters, once.
+    // Drivers' details are internals. The ZooKeeper client warns at every attempt; our library logs what matters once.
     let levels = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target("uidring", level)
         .with_target("uidring_sqlite::create", created)
         .with_target("zookeeper_client", LevelFilter::OFF);
-    // Nothing else sets either.
+    // Set nowhere else.
     let _ = ARGS.set(args);
     tracing_subscriber::registry().with(Log.with_filter(levels)).init();
 }
@@ -77,7 +76,7 @@ pub fn wrong_usage(text: impl Display) {
     say(Level::ERROR, "error: ", &text.to_string(), hint);
 }
 
-/// Reports what the caller should know before it does harm.
+/// Warns of possible harm.
 pub fn warning(text: impl Display) {
     if !args().quiet {
         say(Level::WARN, "warning: ", &text.to_string(), "");
@@ -91,29 +90,25 @@ pub fn note(text: impl Display) {
     }
 }
 
-/// Whether nothing but errors is wanted.
 pub fn is_quiet() -> bool {
     args().quiet
 }
 
-/// Whether more than the usual is wanted.
 pub fn is_verbose() -> bool {
     args().verbose > 0
 }
 
-/// Whether people read stderr.
+/// Whether messages are text for people.
 pub fn is_text() -> bool {
     args().log_format == LogFormat::Text
 }
 
-/// The usual, as long as the command line is being read.
+/// Returns the settings, which are the defaults until [`init`].
 fn args() -> ReportArgs {
     ARGS.get().copied().unwrap_or_default()
 }
 
-/// Reports a text, which is one line whatever it names, and after it more of the program's own words.
-///
-/// Where stderr cannot be written, nobody can be told.
+/// Prints a text on one line, and `more` after it. Ignores a failure: there is nowhere to report it.
 fn say(level: Level, prefix: &str, text: &str, more: &str) {
     let line = if is_text() {
         format!("{prefix}{}{more}\n", on_one_line(text))
@@ -123,11 +118,11 @@ fn say(level: Level, prefix: &str, text: &str, more: &str) {
         let record = json!({ "timestamp": now, "level": level.as_str(), "message": message });
         format!("{record}\n")
     };
-    // By one write: threads report at the same time, and the process may end meanwhile.
+    // Use one write: other threads report at the same time, and the process may end meanwhile.
     let _ = shown_bar::hidden_while(|| io::stderr().write_all(line.as_bytes()));
 }
 
-/// Prints records of the log: a line each, with the time.
+/// Prints each record of the log as a line with the time.
 struct Log;
 
 impl<S: Subscriber> Layer<S> for Log {

@@ -1,4 +1,4 @@
-//! The progress bar that stands on the terminal.
+//! The progress bar on the terminal.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,12 +6,12 @@ use indicatif::{ProgressBar, WeakProgressBar};
 
 static SHOWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
-/// Lets this bar be the one.
+/// Makes this bar the shown one.
 pub fn set(bar: &ProgressBar) {
     *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
 }
 
-/// Calls what writes to stderr while no bar stands there.
+/// Hides the bar while `write` prints to stderr.
 pub fn hidden_while<T>(write: impl FnOnce() -> T) -> T {
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match shown.and_then(|shown| shown.upgrade()) {

@@ -1,4 +1,4 @@
-//! Where ids are written: to stdout, or into a file.
+//! Writes ids to stdout or into a file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -10,18 +10,18 @@ use uidring_store::files::open_regular;
 use crate::failure::Failure;
 use crate::stdio;
 
-/// stdout or a file, without a buffer, so that it is known what is out when writing fails.
+/// stdout or a file. Has no buffer, so that a failed write shows exactly what is out.
 pub struct Sink {
     output: Box<dyn Write>,
-    /// The file and its path, if it is not stdout.
+    /// The file and its path, unless it is stdout.
     file: Option<(File, PathBuf)>,
-    /// Whether that is a regular file, and no device.
+    /// Whether it is a regular file and not a device.
     is_file: bool,
     /// Whether this program created it.
     is_new: bool,
 }
 
-/// Opens a new file, or stdout without a path.
+/// Opens a file that is new or empty, a device, or, without a path, stdout.
 pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     let Some(path) = path else {
         return Ok(Sink { output: unbuffered()?, file: None, is_file: false, is_new: false });
@@ -30,7 +30,7 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     let failed = |error| failure(path, &error);
     let (file, is_new) = create_or_open(path).map_err(failed)?;
     let is_file = file.metadata().map_err(failed)?.is_file();
-    // Locked until the program ends: another one may have found the file as empty as this one.
+    // Lock the file until the program ends: another program may have found it empty, too.
     if is_file && let Err(error) = file.try_lock() {
         match error {
             TryLockError::WouldBlock => {
@@ -39,7 +39,7 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
                     path.display()
                 )));
             }
-            // Not every file system has locks.
+            // Not every file system has locks. A new file can do without.
             TryLockError::Error(error) if !is_new => return Err(failed(error)),
             TryLockError::Error(_) => {}
         }
@@ -47,7 +47,7 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     if is_new {
         sync_folder(path).map_err(failed)?;
     }
-    // After it was locked: a program that has ended meanwhile may have written it.
+    // Check after locking: another program may have written it and ended meanwhile.
     if file.metadata().map_err(failed)?.len() > 0 {
         return Err(Failure::Failed(format!(
             "{} holds something already, and is left as it is: name a new file with --output",
@@ -58,8 +58,8 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     Ok(Sink { output, file: Some((file, path.to_owned())), is_file, is_new })
 }
 
-/// Creates a file, or opens one that stands there under no other name; says whether it is new. Links may lead
-/// to a device, such as a pipe or `/dev/stdout`, but not to a file: that may be another user's choice.
+/// Creates a file, or opens one that has no other name. Returns whether it is new. Links may lead to a device, such as
+/// a pipe or `/dev/stdout`, but not to a file, which another user may have chosen.
 fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -88,17 +88,16 @@ fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
 }
 
 impl Sink {
-    /// The path of the file, if it is not stdout.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(_, path)| &**path)
     }
 
-    /// Whether a disk has what is written, once it is finished.
+    /// Whether what is written is safe on a disk after [`finish`](Self::finish).
     pub fn is_file(&self) -> bool {
         self.is_file
     }
 
-    /// Writes as much as fits, and returns how many bytes that were.
+    /// Writes as much as fits, and returns how many bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         loop {
             match self.output.write(bytes) {
@@ -113,12 +112,12 @@ impl Sink {
     /// Removes the file of a run that got no ids, if this program created it.
     pub fn discard(&self) {
         if let Some((_, path)) = self.file.as_ref().filter(|_| self.is_new) {
-            // Why the run failed matters more than an empty file that stays.
+            // Ignore an error: why the run failed matters more than an empty file.
             let _ = fs::remove_file(path);
         }
     }
 
-    /// Cuts a file to so many bytes, which hold whole ids, and waits until the disk has them.
+    /// Cuts the file to its whole ids, `bytes` long, and waits until they are on the disk.
     pub fn finish(&self, bytes: u64) -> Result<(), Failure> {
         let Some((file, path)) = &self.file else { return Ok(()) };
         let failed = |error| failure(path, &error);
@@ -138,7 +137,7 @@ impl Sink {
     }
 }
 
-/// Waits until the disk has the name of a new file.
+/// Waits until the name of a new file is on the disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(folder) = std::path::absolute(path)?.parent() {

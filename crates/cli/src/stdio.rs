@@ -1,6 +1,6 @@
-//! The program's stdout, which may have been closed when the program was started.
+//! The program's stdout, which may be closed from the start.
 
-// A function that runs before std's own, and a system call that std does not offer.
+// For a function that runs before std's own, and a system call that std does not offer.
 #![allow(unsafe_code)]
 
 use std::io::{self, StdoutLock, Write};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::Failure;
 
-/// Whether stdout was closed when the program was started; `false` where that cannot be known.
+/// Whether stdout was closed when the program was started; `false` if unknown.
 ///
-/// std opens /dev/null in its place before `main`, so that writing loses everything without an error.
+/// std opens /dev/null in its place before `main`, so that everything would be lost without an error.
 static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns stdout, if there is one.
+/// Returns stdout, or an error if it is closed.
 pub fn stdout() -> Result<StdoutLock<'static>, Failure> {
-    // Relaxed: it was stored before there were threads.
+    // Relaxed: stored before there were threads.
     if STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
         return Err(Failure::Failed("stdout is closed: there is nowhere to print to".into()));
     }
@@ -31,15 +31,15 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 #[cfg(unix)]
 #[used]
-// SAFETY: the loader calls the functions of this section one after another before `main`. This one
-// needs nothing of std's that is set up later.
+// SAFETY: the loader calls the functions of this section one after another before `main`. This one needs nothing that
+// std sets up later.
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 static LOOK: extern "C" fn() = look;
 
 #[cfg(unix)]
 extern "C" fn look() {
-    // SAFETY: a question about a descriptor, which may be closed.
+    // SAFETY: only queries the descriptor, which may be closed.
     if unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1 {
         STDOUT_IS_CLOSED.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Rows for people, in columns; or for programs, as JSON.
+//! Rows as columns for people, or as JSON for programs.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::stdio;
 /// A column of a table for people.
 pub struct Column<T> {
     name: &'static str,
-    /// Numbers stand at the right.
+    /// Whether cells are aligned right.
     is_number: bool,
     text: fn(&T) -> String,
 }

@@ -1,4 +1,4 @@
-//! Text of others, shown to people.
+//! Formats text for people.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indicatif::HumanCount;
 use uidring::Timestamp;
 pub use uidring::adapter::visible;
 
-/// Returns a number with a comma before each three digits.
+/// Returns a number with thousands separators.
 pub fn thousands(number: u64) -> String {
     HumanCount(number).to_string()
 }
@@ -33,8 +33,7 @@ pub fn span(time: Duration) -> String {
     }
 }
 
-/// Returns a time of a table, which is in UTC, as all other times are printed; fractions of a second are
-/// left out.
+/// Formats a table's time, which is in UTC, as all other times. Drops fractions of a second.
 pub fn rfc3339(time: &str) -> String {
     let seconds = time.split('.').next().unwrap_or_default();
     let parsed = format!("{}Z", seconds.replace(' ', "T")).parse::<Timestamp>();

@@ -13,18 +13,18 @@ use crate::failure::Failure;
 use crate::output::{OpenSource, PORTION, Source};
 use crate::pace::Pace;
 
-/// At most so many ids are reserved at once: what an interrupted run has reserved is lost.
+/// The most ids to reserve at once. An interrupted run loses what it has reserved.
 const MAX_LOAD: u64 = 1_000_000;
 
-/// How to open the generator of this tag, for so many ids.
+/// Returns how to open the generator of this tag, for `count` ids.
 pub fn open(prepared: PreparedTag, count: u64) -> OpenSource<'static> {
     Box::new(move || {
         let PreparedTag { store, tag, take_policy, deadline, .. } = prepared;
-        // The store's own deadline comes first.
+        // Longer, so that the store's own deadline comes first.
         let limit = TakePolicy::WaitFor(deadline + Duration::from_secs(1));
         let generator = SegmentGenerator::builder(StepAsNeeded { store, left: count })
             .take_policy(take_policy.unwrap_or(limit))
-            // What is loaded ahead of need would be lost at the end.
+            // Segments loaded in advance would be lost at the end.
             .depth(1)
             .max_depth(1)
             .build()?;
@@ -62,7 +62,7 @@ impl Source for Ids {
     }
 }
 
-/// Ids of segments print in the same forms as uids, which have 63 bits.
+/// Prints an id in the same forms as a uid. Both have 63 bits.
 fn printable(id: u64) -> Uid {
     Uid::new(id).expect("max_id, which is above all ids, is an i64")
 }
@@ -78,7 +78,7 @@ fn failure(error: SegmentError) -> Failure {
     })
 }
 
-/// Loads as many ids as are wanted, or the table's step if that is more.
+/// Loads as many ids as are wanted, at least the table's step.
 struct StepAsNeeded {
     store: Box<dyn SegmentStore>,
     left: u64,

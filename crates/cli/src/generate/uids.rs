@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::output::{OpenSource, Source};
 use crate::pace::Pace;
 
-/// How to open this generator of uids.
+/// Returns how to open this generator of uids.
 pub fn open(prepared: Prepared) -> OpenSource<'static> {
     Box::new(move || {
         let generator = prepared.open()?;
@@ -18,7 +18,7 @@ pub fn open(prepared: Prepared) -> OpenSource<'static> {
     })
 }
 
-/// How fast uids can be had, unless there is no limit.
+/// Returns what bounds the generator's uids, if anything does.
 fn pace(generator: &AnyGenerator) -> Option<Pace> {
     let (worker_id, lease, lead, max_borrow) = match generator {
         AnyGenerator::Other(OtherGenerator::Clocked(generator)) => {

@@ -1,4 +1,4 @@
-//! The fast path of decimal lines against the plain one.
+//! Compares the fast path of decimal lines with the plain one.
 
 use super::*;
 
