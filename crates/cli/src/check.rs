@@ -56,13 +56,13 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// So many mistakes of a kind are shown.
+/// How many mistakes of a kind to show.
 const SHOWN: u64 = 10;
 
-/// So many places of an id are shown.
+/// How many places of an id to show.
 const PLACES: usize = 4;
 
-/// So many different worker ids are counted.
+/// How many different worker ids to count.
 const MAX_WORKERS: usize = 1 << 20;
 
 pub fn run(args: &CheckArgs) -> Result<(), Failure> {
@@ -113,7 +113,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     if found.is_good(args.ordered) { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Returns the places of these ids, or none if one of the files cannot be read twice.
+/// Returns the places of these ids, or none if a file cannot be read twice.
 fn places(
     ids: &[u64],
     files: &[PathBuf],
@@ -143,13 +143,13 @@ fn places(
     Ok(places)
 }
 
-/// A job of so many bytes, or ids to compare, takes long enough to show how far it is.
+/// A job of this many bytes, or ids to compare, is long enough for a progress bar.
 const LONG_JOB: u64 = 20_000_000;
 
-/// How far reading is. Of a pipe it is only known how much came.
+/// Returns a bar for reading. For a pipe, it shows only how much was read.
 fn reading_progress(files: &[PathBuf]) -> ProgressBar {
     let length = |path: &PathBuf| {
-        // A pipe or a device has no length, and stdin may be redirected.
+        // A pipe or a device has no length. stdin may be a file.
         let file =
             if path == Path::new("-") { fs::metadata("/dev/stdin") } else { fs::metadata(path) };
         file.ok().filter(|file| file.is_file()).map(|file| file.len())
@@ -185,19 +185,18 @@ struct Check {
 #[derive(Default)]
 struct Found {
     ids: u64,
-    /// Lines that hold no id.
+    /// Lines without an id.
     unreadable: u64,
-    /// Ids that came before, each time counted.
+    /// Repetitions of earlier ids, each counted.
     duplicates: u64,
-    /// Ids that are not above the one before.
+    /// Ids not above the one before.
     descents: u64,
-    /// Where the first of them is, if order is not demanded, so that it is no mistake.
+    /// The first of these with its place, unless `--ordered` reports it as a mistake.
     first_descent: Option<String>,
     ends: Option<(Uid, Uid)>,
     fields: Option<Fields>,
 }
 
-/// What the fields of the ids say.
 struct Fields {
     layout: Layout,
     now: Timestamp,
@@ -205,7 +204,7 @@ struct Fields {
     foreign: u64,
     ahead: u64,
     times: Option<(Timestamp, Timestamp)>,
-    /// That of the id before.
+    /// The worker id of the id before.
     worker: Option<u64>,
     workers: HashSet<u64>,
 }
@@ -243,7 +242,7 @@ impl Check {
         Ok(())
     }
 
-    /// Notes an id, which is at this place, and returns what is wrong with it, if that is to be shown.
+    /// Records an id, and returns the mistake to show, if any.
     fn id(&mut self, id: Uid, place: impl Fn() -> String) -> Result<Option<String>, Failure> {
         let found = &mut self.found;
         found.ids += 1;
@@ -264,7 +263,7 @@ impl Check {
         Ok(problem.or(descent))
     }
 
-    /// Returns what was found, and the first of the ids that came more than once.
+    /// Returns the findings, and the first ids that repeat.
     fn finish(self) -> Result<(Found, Vec<u64>), Failure> {
         let Self { sorter, mut found, .. } = self;
         let mut before = None;
@@ -295,7 +294,7 @@ impl Check {
 }
 
 impl Fields {
-    /// Notes an id, and returns what is wrong with it, if that is to be shown.
+    /// Records an id, and returns the mistake to show, if any.
     fn add(&mut self, id: Uid) -> Option<String> {
         let fields = match self.layout.decode(id) {
             Ok(fields) => fields,
@@ -308,7 +307,7 @@ impl Fields {
         self.ahead += u64::from(time > self.now);
         self.times =
             Some(self.times.map_or((time, time), |(min, max)| (min.min(time), max.max(time))));
-        // Looking into the set takes longer than all the rest.
+        // Looking into the set takes longer than all the rest, so do it only when the worker id changes.
         if self.worker.replace(fields.worker_id) != Some(fields.worker_id)
             && self.workers.len() < MAX_WORKERS
         {

@@ -1,4 +1,4 @@
-//! Ids that somebody wrote: in every form that `uidring generate` prints.
+//! Reads ids in every form that `uidring generate` prints.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
@@ -12,13 +12,13 @@ use crate::lines::Format;
 use crate::plausible::may_be_made;
 use crate::text::visible;
 
-/// Longer lines are not ids, and are not kept in memory. What others write as JSON may have more fields.
+/// Longer lines are not ids, and are not kept in memory. JSON of other programs may have more fields.
 const MAX_LINE: usize = 256;
 const MAX_JSON_LINE: usize = 4_096;
 
 /// A line, or an id of 8 bytes.
 pub struct Item {
-    /// From 1.
+    /// Starts at 1.
     pub number: u64,
     /// The id, or what is wrong with the text.
     pub id: Result<Uid, String>,
@@ -34,7 +34,7 @@ pub struct Ids<R> {
 }
 
 impl<R: Read> Ids<R> {
-    /// The layout is for hints at other forms.
+    /// The layout serves hints at other forms.
     pub fn new(input: R, format: Format, layout: Layout) -> Self {
         let input = BufReader::with_capacity(1 << 16, input);
         Self { input, format, layout, number: 0, line: Vec::new() }
@@ -45,12 +45,12 @@ impl<R: Read> Ids<R> {
         if self.format == Format::Binary { "id" } else { "line" }
     }
 
-    /// Whether the next id may have to be waited for.
+    /// Whether reading the next id may block.
     pub fn may_wait(&self) -> bool {
         self.input.buffer().is_empty()
     }
 
-    /// Returns the next id, and skips blank lines; `None` at the end.
+    /// Returns the next id, skipping blank lines; `None` at the end.
     pub fn next(&mut self) -> io::Result<Option<Item>> {
         loop {
             self.line.clear();
@@ -88,7 +88,7 @@ impl<R: Read> Ids<R> {
     }
 
     fn next_line(&mut self) -> io::Result<Option<Result<Uid, String>>> {
-        // Room for the line's end, which is no part of the text.
+        // Room for the line ending, which is not part of the text.
         let limit = MAX_JSON_LINE as u64 + 2;
         if self.input.by_ref().take(limit).read_until(b'\n', &mut self.line)? == 0 {
             return Ok(None);
@@ -114,8 +114,7 @@ impl<R: Read> Ids<R> {
     }
 }
 
-/// Reads an id; the error repeats the text as far as that helps, and names the formats in which it is an id that may
-/// have been made with the layout.
+/// Reads an id. The error quotes the start of the text, and names other formats in which it is plausible.
 pub fn read_uid(format: Format, text: &str, layout: &Layout) -> Result<Uid, String> {
     let format = form_of(format, text);
     read(format, text).map_err(|why| {
@@ -136,7 +135,7 @@ pub fn read_uid(format: Format, text: &str, layout: &Layout) -> Result<Uid, Stri
     })
 }
 
-/// The form of a text: no other form has a bracket or a quote, so JSON with them needs no flag.
+/// Returns the form of a text. JSON objects and strings need no flag, because no other form starts like them.
 fn form_of(format: Format, text: &str) -> Format {
     if text.trim_start().starts_with(['{', '"']) { Format::Json } else { format }
 }
@@ -153,7 +152,7 @@ fn read(format: Format, text: &str) -> Result<Uid, String> {
     uid.map_err(|error| Chain(&error).to_string())
 }
 
-/// An object: our field with the id, and those of others, who write a number beside a string. A field that comes twice is
+/// An object with the id in our field, or in those of others, which write a number beside a string. A repeated field is
 /// an error.
 #[derive(Deserialize)]
 struct Object {
@@ -163,7 +162,7 @@ struct Object {
     id_str: Option<Value>,
 }
 
-/// Reads an object of `uidring parse` or `generate` or of others, a number, or a string of digits.
+/// Reads a JSON object, number, or string of digits.
 fn read_json(text: &str) -> Result<Uid, String> {
     let problem = |error: serde_json::Error| match error.is_data() {
         true => "a field with the id comes twice".into(),
@@ -196,7 +195,7 @@ fn read_value(value: &Value) -> Result<Uid, String> {
     }
 }
 
-/// The beginning of a text that was refused. A URL may hold a password.
+/// Returns the start of a refused text. A URL may hold a password.
 fn excerpt(text: &str) -> String {
     const LENGTH: usize = 40;
     if may_have_url(text) {

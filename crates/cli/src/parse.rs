@@ -42,7 +42,7 @@ pub struct ParseArgs {
     pub ids: Vec<String>,
 }
 
-/// How uids are read, and shown.
+/// How uids are read and shown.
 #[derive(Clone, Copy)]
 pub enum Form {
     Read(Format),
@@ -115,7 +115,7 @@ struct Parser<W: Write> {
     fields: Fields,
     is_table: bool,
     plausible: Plausible,
-    /// Uids that are not; the first is noted when it comes.
+    /// Uids that are implausible. Only the first is reported when it comes.
     implausible: u64,
     output: BufWriter<W>,
     line: Vec<u8>,
@@ -126,7 +126,7 @@ impl<W: Write> Parser<W> {
     fn read(&mut self, mut ids: Ids<impl Read>) -> Result<(), Failure> {
         loop {
             if ids.may_wait() {
-                // What is known is shown before waiting for more.
+                // Show what is known before waiting for more.
                 self.output.flush()?;
             }
             match ids.next() {
@@ -152,7 +152,7 @@ impl<W: Write> Parser<W> {
                 Ok(())
             }
             Err(Failure::Failed(why)) => {
-                // What came before it is shown before it.
+                // Show earlier uids before the error.
                 self.output.flush()?;
                 report::error(format_args!("{what} {}: {why}", item.number));
                 self.wrong = true;
@@ -162,7 +162,6 @@ impl<W: Write> Parser<W> {
         }
     }
 
-    /// Makes the line of a uid.
     fn shown(&mut self, uid: Uid) -> Result<Uid, Failure> {
         self.line.clear();
         match self.is_table {

@@ -1,4 +1,4 @@
-//! Ids that hardly have the layout by which they are read.
+//! Finds ids that are probably of another layout than assumed.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use uidring_any::table::read_layout;
 use crate::args::layout::NAMED;
 use crate::text::span;
 
-/// A burst borrows the future: with the smallest layout that has a name, 350 million uids in a row are this far ahead of the clock.
+/// How far a burst may borrow: in the slowest layout with a name, 350 million uids in a row reach this far ahead of the
+/// clock.
 const BORROWED: Duration = Duration::from_secs(86_400);
 
-/// Whether an id may have been made with the layout: a text that is no id mostly reads as one of the first day, or of a
-/// time to come.
+/// Whether an id may be of the layout. Text that is no id mostly reads as an id of the layout's first day or of the
+/// future.
 pub fn may_be_made(uid: Uid, layout: &Layout) -> bool {
     const DAY: Duration = Duration::from_secs(86_400);
     let latest = SystemClock.now().saturating_add(BORROWED);
@@ -21,7 +22,7 @@ pub fn may_be_made(uid: Uid, layout: &Layout) -> bool {
     time.is_ok_and(|time| layout.epoch().saturating_add(DAY) < time && time <= latest)
 }
 
-/// Tells ids whose time is further in the future than borrowing explains.
+/// Finds ids further in the future than borrowing explains.
 pub struct Plausible {
     layout: Layout,
     latest: Timestamp,
@@ -32,13 +33,13 @@ impl Plausible {
         Self { layout, latest: Timestamp::default() }
     }
 
-    /// What to say of an id with such a time; of one that the layout does not have, nothing.
+    /// Says what is wrong with the time of an id. Returns `None` if nothing is, or if the id is not of the layout.
     pub fn problem(&mut self, uid: Uid) -> Option<String> {
         let time = self.layout.decode(uid).ok()?.timestamp;
         if time <= self.latest {
             return None;
         }
-        // A reader of a pipe may run for days.
+        // Read the clock again: a reader of a pipe may run for days.
         let now = SystemClock.now();
         self.latest = now.saturating_add(BORROWED);
         (time > self.latest).then(|| {
@@ -48,7 +49,7 @@ impl Plausible {
         })
     }
 
-    /// The named layouts by which the id has a time that may be.
+    /// Names the layouts in which the id has a plausible time.
     fn named(&self, uid: Uid) -> String {
         let plausible = |name: &&str| {
             let layout = read_layout(name).ok()?;

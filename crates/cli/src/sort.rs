@@ -1,4 +1,4 @@
-//! Numbers in order, of which there may be more than memory holds.
+//! Sorts numbers, even more than fit into memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,17 +8,16 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 
 use crate::failure::Failure;
 
-/// How many numbers are sorted in memory: 64 MiB. Merging what is on the disk takes as much. Debug builds, which the tests
-/// run, spill to the disk sooner.
+/// How many numbers to sort in memory: 64 MiB. Merging takes as much. Debug builds spill to the disk sooner, so that
+/// tests do.
 const IN_MEMORY: usize = if cfg!(debug_assertions) { 1 << 18 } else { 8 << 20 };
 
-/// Runs of sorted numbers, one after another in a temporary file that has no name, and that only its owner
-/// could read.
+/// Sorted runs of numbers, one after another in a temporary file that has no name and only its owner can read.
 pub struct Sorter {
     numbers: Vec<u64>,
     capacity: usize,
     file: Option<File>,
-    /// How many numbers each run in the file has.
+    /// The length of each run in the file, in numbers.
     runs: Vec<usize>,
 }
 
@@ -64,7 +63,7 @@ impl Sorter {
 
     fn merge(self, mut visit: impl FnMut(u64)) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        // Of whole numbers, so that none is in two parts.
+        // Whole numbers, so that none straddles two reads.
         let buffer = (self.capacity / self.runs.len()).clamp(512, 8_192) * 8;
         drop(self.numbers);
         let mut start = 0;
@@ -98,7 +97,7 @@ fn failure(error: io::Error) -> Failure {
     ))
 }
 
-/// A part of the file, which all of them read in turn.
+/// One run. All runs share the file, and seek before they read.
 struct Run<'a> {
     file: &'a File,
     next: u64,
