@@ -81,9 +81,9 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let ring_uids = layout.uids_per_tick() << args.boost_power;
     let ticks_per_second = 1_000 / layout.tick().millis().unsigned_abs();
     let uids_per_second = u128::from(layout.uids_per_tick()) * u128::from(ticks_per_second);
-    // How many seconds of the time field a second of the burst uses up.
+    // Seconds of the time field that a second of the burst uses up.
     let speed = args.rate as f64 / uids_per_second as f64;
-    // How long the burst can go on until the time field ends, if the clock does not end it first.
+    // How long the burst can go on; `None` if the clock uses up the time field first.
     let burst = Duration::try_from_secs_f64(left.as_secs_f64() / speed).ok();
     let burst = burst.filter(|_| speed > 1.0);
     if args.json {
@@ -186,7 +186,7 @@ fn as_json(old: &Layout, succession: &Succession) -> Value {
     })
 }
 
-/// A layout as the flag takes it.
+/// Writes a layout as the flag's value.
 fn written(layout: &Layout) -> String {
     format!("{}/{}/{}", layout.bits(), layout.tick(), layout.epoch().date())
 }

@@ -13,7 +13,7 @@ use crate::text::visible;
 use crate::{report, stdio};
 use uidring_store::values::number;
 
-/// A table's column holds ids up to one less.
+/// The greatest next id that the column holds.
 const MAX_ID: u64 = i64::MAX.unsigned_abs();
 
 #[derive(Subcommand)]
@@ -107,7 +107,7 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
 fn done(command: &SegmentCommand) -> Result<(), Failure> {
     match command {
         SegmentCommand::Create { tag, step, start, if_not_exists, description, url } => {
-            // It would hide the tag.
+            // The server's uids would hide the tag.
             if tag == "uid" {
                 return Err(Failure::Usage(
                     "`uid` is what `uidring serve` calls its uids; choose another tag".into(),
@@ -135,7 +135,7 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
                         .into(),
                 ));
             }
-            // Nobody else knows where a deleted tag ended.
+            // Check stdout first: only this command tells where a deleted tag ended.
             drop(stdio::stdout()?);
             let deleted = url.store()?.segment_table()?.delete_tag(tag);
             let deleted = deleted.map_err(unknown_tag)?;
@@ -190,7 +190,7 @@ fn report_created(
         Err(error) => error,
     };
     match error.store() {
-        // By the collation of a foreign table another name may be the same.
+        // In a table of others, the collation may find a tag of another name.
         Some(TableError::TagExists { tag: found, max_id, step })
             if if_not_exists && found == tag =>
         {
@@ -228,7 +228,7 @@ fn as_json(tag: &SegmentTag) -> Value {
     })
 }
 
-/// How many ids are not reserved yet; the greatest that the column has room for is 2^63 - 2.
+/// Returns how many ids are not reserved yet. The greatest possible id is 2^63 - 2.
 fn left(tag: &SegmentTag) -> TagNumber {
     tag.max_id.map(|max_id| i64::MAX - max_id.max(1))
 }
@@ -246,7 +246,7 @@ fn state(tag: &SegmentTag) -> String {
     state.into()
 }
 
-/// A column as it is shown: `-` where it cannot be read.
+/// Shows a column, as `-` if it cannot be read.
 fn number_of(column: TagNumber) -> String {
     column.map_or_else(|_| "-".into(), |number| number.to_string())
 }

@@ -103,7 +103,7 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
             // A layout that cannot express the present time must not use up a worker id.
             layout.check_now()?;
             let table = options.store().map_err(wrong)?.worker_table(None)?;
-            // Nor must a worker id that nobody would see.
+            // Nor must a closed stdout.
             drop(stdio::stdout()?);
             stdio::print(&table.assign(&layout.layout)?.to_string())?;
         }
@@ -144,7 +144,6 @@ fn init(store: &dyn AnyStore, leases: bool, workers: Option<WorkerRange>) -> Res
     Ok(())
 }
 
-/// Prints the starts.
 fn list(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
     let columns = [
         Column::number("ID", |row: &WorkerNode| row.id.to_string()),

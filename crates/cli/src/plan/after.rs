@@ -1,4 +1,4 @@
-//! Whether the ids of a layout are above all those of another one, and from which day on.
+//! Finds from which day on a layout's ids are above all those of another.
 
 use std::iter::successors;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use uidring::{Bits, Layout, Timestamp};
 const DAY_MILLIS: i64 = 86_400_000;
 const DAY: Duration = Duration::from_millis(DAY_MILLIS.cast_unsigned());
 
-/// The old generators stop in the course of the day, and may be a day ahead of the clock then.
+/// The old generators stop during the day, and may be a day ahead of the clock then.
 const MARGIN: Duration = DAY.saturating_mul(2);
 
-/// How many days there are to switch, with an epoch that is worked out.
+/// How many days a computed epoch leaves for the switch.
 const TO_SWITCH: u32 = 90;
 
-/// Days beyond these are not looked at.
+/// How many days to look ahead.
 const DAYS: usize = 365_000;
 
 /// How a layout can follow another one.
@@ -22,20 +22,21 @@ const DAYS: usize = 365_000;
 pub enum Succession {
     /// All new uids are above all old ones if the switch is on one of these days.
     Above(Days),
-    /// They are with an earlier epoch, which this layout has.
+    /// They are with this layout, which has an earlier epoch.
     WithEpoch(Layout, Days),
-    /// No uids of these widths are.
+    /// They never are, whatever the epoch.
     Below,
 }
 
-/// Days from the first on, and before the end. Without an end, they last as long as the new layout.
+/// Days from `first` on and before `end`. Without an end, they last as long as the new layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Days {
     pub first: Timestamp,
     pub end: Option<Timestamp>,
 }
 
-/// Compares what the new layout issues on each day from tomorrow with all that the old one can have issued by its end.
+/// Compares what the new layout issues on each day from tomorrow on with all that the old one can have issued by the
+/// end of that day.
 pub fn succession(old: &Layout, new: &Layout, now: Timestamp) -> Succession {
     let tomorrow = day_of(now).saturating_add(DAY);
     if let Some(days) = days_above(old, new, tomorrow) {
@@ -48,7 +49,7 @@ pub fn succession(old: &Layout, new: &Layout, now: Timestamp) -> Succession {
     }
 }
 
-/// The first days on which the new layout's uids are above.
+/// Returns the first days on which the new layout's uids are above.
 fn days_above(old: &Layout, new: &Layout, from: Timestamp) -> Option<Days> {
     let days = successors(Some(from), |day| Some(day.saturating_add(DAY))).take(DAYS);
     let mut rest = days.skip_while(|day| !is_above(old, new, *day));
@@ -62,14 +63,14 @@ fn is_above(old: &Layout, new: &Layout, day: Timestamp) -> bool {
     new.uid_range(day..=day).is_some_and(|uids| u64::from(*uids.start()) > greatest(old, day))
 }
 
-/// The greatest uid that the old layout can have issued if its generators stop on this day.
+/// Returns the greatest uid that the old layout can have issued if its generators stop on this day.
 fn greatest(old: &Layout, day: Timestamp) -> u64 {
     let uids = old.uid_range(old.epoch()..=day.saturating_add(MARGIN));
     uids.map_or(0, |uids| u64::from(*uids.end()))
 }
 
-/// The new layout with the latest epoch, at the start of a day, with which its uids are above if the switch is on this
-/// day or a bit later.
+/// Returns the new layout with the latest epoch at which a switch can be on the first day or up to [`TO_SWITCH`] days
+/// later. The epoch starts a day.
 fn with_epoch(old: &Layout, new: &Layout, first: Timestamp) -> Option<Layout> {
     let Bits { worker, sequence, .. } = new.bits();
     let last = first.saturating_add(DAY * TO_SWITCH);
@@ -96,7 +97,7 @@ mod tests {
         Layout::new(Bits { time, worker, sequence }, tick, at(epoch)).expect("possible")
     }
 
-    /// The smallest new uid of a day, and the greatest old one a day after its end.
+    /// Returns the smallest new uid of a day, and the greatest old one a day after its end.
     fn apart(old: &Layout, new: &Layout, day: Timestamp) -> (u64, u64) {
         let tick = new.tick_at(day).expect("of its life");
         let smallest = new.compose(Fields { tick, worker_id: 0, sequence: 0 }).expect("fits");

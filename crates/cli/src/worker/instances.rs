@@ -7,7 +7,6 @@ use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::visible;
 
-/// Prints all instances in the registry.
 pub fn list(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
     let columns = [
         Column::number("NUMBER", |node: &LeafNode| node.number.to_string()),
