@@ -185,11 +185,9 @@ struct Check {
 #[derive(Default)]
 struct Found {
     ids: u64,
-    /// Lines without an id.
     unreadable: u64,
     /// Repetitions of earlier ids, each counted.
     duplicates: u64,
-    /// Ids not above the one before.
     descents: u64,
     /// The first of these with its place, unless `--ordered` reports it as a mistake.
     first_descent: Option<String>,

@@ -70,7 +70,6 @@ fn watched<T>(
     use signal_hook::iterator::{Handle, Signals};
     use uidring::adapter::Deadline;
 
-    /// How often to look for another signal.
     const PERIOD: Duration = Duration::from_millis(20);
 
     struct Watched(Handle);

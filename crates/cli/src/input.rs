@@ -24,7 +24,6 @@ pub struct Item {
     pub id: Result<Uid, String>,
 }
 
-/// Reads ids one by one.
 pub struct Ids<R> {
     input: BufReader<R>,
     format: Format,
@@ -162,7 +161,6 @@ struct Object {
     id_str: Option<Value>,
 }
 
-/// Reads a JSON object, number, or string of digits.
 fn read_json(text: &str) -> Result<Uid, String> {
     let problem = |error: serde_json::Error| match error.is_data() {
         true => "a field with the id comes twice".into(),

@@ -34,13 +34,11 @@ const MANY: u64 = 1_000_000;
 /// Opens a source of ids: acquires a worker id, or reads the tag.
 pub type OpenSource<'a> = Box<dyn FnOnce() -> Result<Box<dyn Source>, Failure> + 'a>;
 
-/// Where ids come from.
 pub trait Source: Send + Sync {
     /// Fills the front of `out` with the ids that are ready, and returns how many. Returns 0 if there is none, for
     /// whatever reason.
     fn take_ready(&self, out: &mut [Uid]) -> usize;
 
-    /// Waits for an id.
     fn wait(&self) -> Result<Uid, Failure>;
 
     /// Returns what bounds the ids, if anything does.

@@ -42,7 +42,6 @@ pub struct ParseArgs {
     pub ids: Vec<String>,
 }
 
-/// How uids are read and shown.
 #[derive(Clone, Copy)]
 pub enum Form {
     Read(Format),

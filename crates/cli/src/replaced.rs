@@ -2,7 +2,6 @@
 
 use uidring_any::table::{GENERATORS, WORKERS, kinds};
 
-/// What to write instead.
 enum Now {
     Url(&'static str),
     UrlFile,
@@ -66,7 +65,6 @@ pub fn flag(flag: &str) -> Option<String> {
     is_option(name).then(|| format!("it is an option of the URL: -u 'URL?{name}=VALUE'"))
 }
 
-/// Whether URLs have an option of this name.
 pub fn is_option(name: &str) -> bool {
     let kinds = kinds();
     let owners = GENERATORS.iter().chain(&WORKERS).copied();

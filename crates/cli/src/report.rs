@@ -65,12 +65,10 @@ pub fn init(args: ReportArgs) {
     tracing_subscriber::registry().with(Log.with_filter(levels)).init();
 }
 
-/// Reports why the command failed.
 pub fn error(text: impl Display) {
     say(Level::ERROR, "error: ", &text.to_string(), "");
 }
 
-/// Reports that the command line is wrong.
 pub fn wrong_usage(text: impl Display) {
     let hint = "\n\nFor more information, try '--help'.";
     say(Level::ERROR, "error: ", &text.to_string(), hint);
@@ -83,7 +81,6 @@ pub fn warning(text: impl Display) {
     }
 }
 
-/// Reports what was done.
 pub fn note(text: impl Display) {
     if !args().quiet {
         say(Level::INFO, "", &text.to_string(), "");

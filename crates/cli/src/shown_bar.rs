@@ -6,7 +6,6 @@ use indicatif::{ProgressBar, WeakProgressBar};
 
 static SHOWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
-/// Makes this bar the shown one.
 pub fn set(bar: &ProgressBar) {
     *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
 }

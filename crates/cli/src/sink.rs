@@ -17,7 +17,6 @@ pub struct Sink {
     file: Option<(File, PathBuf)>,
     /// Whether it is a regular file and not a device.
     is_file: bool,
-    /// Whether this program created it.
     is_new: bool,
 }
 

@@ -22,7 +22,6 @@ pub fn stdout() -> Result<StdoutLock<'static>, Failure> {
     Ok(io::stdout().lock())
 }
 
-/// Prints a text and a line feed.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut output = stdout()?;
     writeln!(output, "{text}")?;

@@ -5,7 +5,6 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::stdio;
 
-/// A column of a table for people.
 pub struct Column<T> {
     name: &'static str,
     /// Whether cells are aligned right.

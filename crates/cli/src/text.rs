@@ -6,7 +6,6 @@ use indicatif::HumanCount;
 use uidring::Timestamp;
 pub use uidring::adapter::visible;
 
-/// Returns a number with thousands separators.
 pub fn thousands(number: u64) -> String {
     HumanCount(number).to_string()
 }

@@ -31,7 +31,6 @@ pub struct ResolvedLayout {
 }
 
 impl ResolvedLayout {
-    /// Returns the layout of a URL's uids.
     pub fn of(options: &Options) -> Self {
         let has_datacenters = match options.get("layout") {
             Some(name) => name == "snowflake",
@@ -73,7 +72,6 @@ impl LayoutArgs {
         read_layout(self.layout.as_deref().unwrap_or("uid")).map_err(Failure::Usage)
     }
 
-    /// Returns the flag as an option of a URL.
     pub fn option(&self) -> Option<(&str, &str)> {
         Some(("layout", self.layout.as_deref()?))
     }

@@ -69,7 +69,6 @@ pub enum Form {
     Fill,
 }
 
-/// Returns a form's name on the command line.
 pub fn name(value: Form) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
 }

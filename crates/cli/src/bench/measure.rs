@@ -108,15 +108,13 @@ impl Measurements {
     }
 }
 
-/// The results of one contestant.
 pub struct Figures {
     pub name: String,
     pub ids_per_call: u64,
     /// Nanoseconds per id in each round: wall-clock time over the ids of all threads.
     rounds: Vec<f64>,
-    /// Ids of all rounds.
     ids: u64,
-    /// Nanoseconds of single calls.
+    /// Nanoseconds per call.
     pub latency: Histogram<u64>,
 }
 

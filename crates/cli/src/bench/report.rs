@@ -26,7 +26,6 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Describes what was measured, in one line.
     pub fn title(&self) -> String {
         let BenchArgs { threads, pin, .. } = self.args;
         let (plural, pinned) =

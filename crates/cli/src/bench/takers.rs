@@ -30,7 +30,6 @@ impl<F: FnMut() -> Result<u64, TakeError>> Taker for F {
     }
 }
 
-/// Fills a slice in each call.
 pub struct Batch<T, F> {
     ids: Box<[T]>,
     fill: F,
