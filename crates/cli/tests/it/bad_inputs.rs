@@ -1,4 +1,4 @@
-//! A table of inputs that are wrong: the status, and what the message says, of each.
+//! A table of wrong inputs, with the status and parts of the message of each.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,6 @@ const SEGMENT: &str = "is not for generator=segment";
 const STEP: &str = "write a whole number from 1 to 2147483647";
 
 const CASES: &[Case] = &[
-    // Commands.
     ("", 2, &["Usage: uidring"]),
     ("nonsense", 2, &["unrecognized subcommand 'nonsense'"]),
     ("genrate", 2, &["similar subcommand", "generate"]),
@@ -31,7 +30,6 @@ const CASES: &[Case] = &[
     ("completions nonsense", 2, &["invalid value 'nonsense' for '<SHELL>'", "bash"]),
     ("generate -q -v", 2, &["'--quiet' cannot be used with '--verbose"]),
     ("generate --log-format xml", 2, &["'xml' for '--log-format <FORMAT>'", "text, json"]),
-    // Counts.
     ("generate -n -1", 2, &["'-1' for '--count <N>'", COUNT]),
     ("generate -n x", 2, &["'x' for '--count <N>'", COUNT]),
     ("generate -n 1.5", 2, &["'1.5' for '--count <N>'", COUNT]),
@@ -44,11 +42,9 @@ const CASES: &[Case] = &[
     ("generate -n", 2, &["a value is required for '--count <N>'"]),
     ("generate 5", 2, &["unexpected argument '5'"]),
     ("generate --nonsense", 2, &["unexpected argument '--nonsense'"]),
-    // Choices.
     ("generate --format xml", 2, &["'xml' for '--format <FORMAT>'", "base62"]),
     ("generate --generator fast", 2, &["'fast' for '--generator <GENERATOR>'", "leaf-snowflake"]),
     ("generate --worker new", 2, &["'new' for '--worker <WORKER>'", "disposable, lease"]),
-    // Layouts.
     ("generate --layout nonsense", 2, &["'nonsense' for '--layout <LAYOUT>'", LAYOUT]),
     ("generate --layout -1/22/13", 2, &["'-1/22/13'", LAYOUT]),
     ("generate --layout 256/1/1", 2, &["'256/1/1'", LAYOUT]),
@@ -87,7 +83,6 @@ const CASES: &[Case] = &[
         &["layout 28/22/13 in s since 2016", "ended on"],
     ),
     ("worker assign --layout 0/1/1", 2, &["layout 0/1/1"]),
-    // The ring, and time.
     ("generate -u sqlite:?boost-power=17", 2, &["the value of `boost-power`", "from 1 to 16"]),
     ("generate -u sqlite:?boost-power=0", 2, &["the value of `boost-power`", "from 1 to 16"]),
     ("generate --max-borrow -1", 2, &["'-1' for '--max-borrow <TIME>'", TIME]),
@@ -98,7 +93,7 @@ const CASES: &[Case] = &[
     ("generate --generator clock -u sqlite:?boost-power=3", 2, &["`boost-power` is not for"]),
     ("generate --generator clock --max-borrow 3", 2, &["--max-borrow is not for"]),
     ("generate --generator snowflake -u sqlite:?max-lag=3", 2, &["`max-lag` is not for"]),
-    // Worker ids of the caller's choice.
+    // Chosen worker ids.
     (
         "generate -u worker:4194304",
         2,
@@ -118,7 +113,6 @@ const CASES: &[Case] = &[
     ("generate --generator snowflake -u worker:3/32", 2, &["32", "0 to 31"]),
     ("generate -u worker:1?ca=ca.pem", 2, &["worker:N has no parameter `ca`"]),
     ("generate -u worker:1?deadline=5", 2, &["worker:N has no parameter `deadline`"]),
-    // Leases.
     ("generate -u sqlite:?lease=5", 2, &["`lease` is not for worker=disposable"]),
     ("generate -u sqlite:?lease-wait=5", 2, &["`lease-wait` is not for worker=disposable"]),
     ("generate -u sqlite:?worker=lease&lease=0.5", 2, &["the value of `lease`", "from 1s to 1h"]),
@@ -127,7 +121,6 @@ const CASES: &[Case] = &[
     ("generate --worker lease -u worker:5", 2, &["--worker is not for worker:N"]),
     ("generate --worker lease --start-after 5", 2, &["a store knows what was issued"]),
     ("generate --worker lease -u sqlite:?worker=disposable", 2, &["set the same option"]),
-    // Segments.
     ("generate --generator clock --tag t", 2, &["--tag is not for generators on the clock"]),
     ("generate --generator segment", 2, &["generator=segment needs a `tag`"]),
     ("generate --tag t -u worker:1", 2, &["it names a worker id, and no store"]),
@@ -157,7 +150,6 @@ const CASES: &[Case] = &[
     ("segment delete t --forget-ids", 1, &["no such file", "uidring segment create"]),
     ("segment list --json -u worker:1", 2, &["it names a worker id, and no store"]),
     ("segment list", 1, &["no such file", "create it: by `uidring segment create TAG --step S`\n"]),
-    // Files.
     ("generate -u sqlite:http://x", 2, &["that is a URL, not a path"]),
     ("generate -o http://x", 2, &["the file of --output was to be named by its path"]),
     ("check http://x", 2, &["the file of ids was to be named by its path"]),
@@ -189,14 +181,13 @@ const CASES: &[Case] = &[
     ),
     ("worker reuse 1 1 --used-until 2000-01-01", 2, &["--used-until 2000-01-01", "the life of"]),
     ("worker reuse 1 1", 2, &["--used-until <TIME>"]),
-    // Servers: nothing is connected to before the flags are right.
+    // Servers. Flags are checked before connecting.
     ("generate -u sqlite:f?deadline=5", 2, &["SQLite has no parameter `deadline`"]),
     ("generate -u sqlite:f?durability=require", 2, &["SQLite has no parameter `durability`"]),
     ("generate -u sqlite:f?max-clock-difference=5", 2, &["SQLite has no parameter"]),
     ("generate -u foo", 2, &["it begins with none of sqlite:"]),
     ("generate -u sqlite://foo", 2, &["write sqlite:PATH"]),
     ("plan -u sqlite:?mode=ro", 2, &["write rw or rwc"]),
-    // Planning, parsing.
     ("plan --rate 0", 2, &["'0' for '--rate <R>'", "from 1 to"]),
     ("plan --rate -5", 2, &["'-5' for '--rate <R>'", "from 1 to"]),
     ("plan --boost-power 17", 2, &["'17' for '--boost-power <P>'", "from 1 to 16"]),
@@ -287,7 +278,7 @@ fn wrong_input_says_what_is_wrong_and_touches_nothing() {
         [CASES, MYSQL_CASES, POSTGRES_CASES, ZOOKEEPER_CASES].into_iter().flatten().collect();
     assert!(cases.len() >= 100, "{}", cases.len());
     let next = AtomicUsize::new(0);
-    // Processes are slow to start.
+    // Use threads, because processes are slow to start.
     let check_some = || {
         let mine = std::iter::from_fn(|| cases.get(next.fetch_add(1, Ordering::Relaxed)));
         mine.filter_map(|case| check(case)).collect::<Vec<_>>()
@@ -311,7 +302,6 @@ fn wrong_usage_leaves_no_file() {
     }
 }
 
-/// What is wrong with the answer to a case.
 fn check(&(words, status, parts): &Case) -> Option<String> {
     let home = Home::new();
     let file = [("wrong-url", "ids"), ("relative-url", "sqlite:ids.db")];
@@ -321,9 +311,9 @@ fn check(&(words, status, parts): &Case) -> Option<String> {
     }
     let run = home.run(words);
     let says = |part: &str| run.stderr.contains(part);
-    // Names of the library's options, and of the system's.
+    // Internal names of the library and the system.
     let inner = ["(ms)", "max_outage", "boost_power", "u64", "os error 22"];
-    // Only a command that is not complete is answered with help.
+    // Only an incomplete command gets help.
     let is_help = says("Usage: uidring") && !run.stderr.starts_with("error: ");
     let problem = match () {
         () if run.status != Some(status) => format!("status {:?}", run.status),
@@ -343,7 +333,7 @@ fn files(home: &Home) -> Vec<String> {
     entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into()).collect()
 }
 
-/// What the environment says is as wrong as a flag would be; what it said before URLs is refused.
+/// A wrong variable is as wrong as a flag. Variables that URLs have replaced are refused.
 #[test]
 fn wrong_variables_are_wrong_usage() {
     for (variable, value, part) in [
@@ -368,7 +358,7 @@ fn wrong_variables_are_wrong_usage() {
     }
 }
 
-/// One that is right, but is not meant for what the flags ask for.
+/// The variable is right, but does not go with the flags.
 #[test]
 fn a_variable_and_a_flag_may_not_go_together() {
     let home = Home::new();
@@ -383,7 +373,7 @@ fn a_variable_and_a_flag_may_not_go_together() {
     assert_eq!(files(&home), [""; 0]);
 }
 
-/// A flag that a URL has replaced says what to write now, and so does an option that is written as a flag.
+/// An error names what replaces a removed flag, or an option written as a flag.
 #[test]
 fn a_flag_that_is_gone_says_what_to_write_now() {
     let home = Home::new();
@@ -412,7 +402,7 @@ fn a_flag_that_is_gone_says_what_to_write_now() {
     assert_eq!(files(&home), [""; 0]);
 }
 
-/// A tag that a name of the server hides, or that cannot be seen.
+/// Tags that a name of the server hides, or that are invisible.
 #[test]
 fn tags_that_are_no_names() {
     let home = Home::new();

@@ -1,5 +1,5 @@
-//! `uidring bench`: its figures are plausible, and it reports what it cannot do. The figures themselves
-//! depend on the machine.
+//! `uidring bench`: its figures are plausible, and it reports what it cannot do. The figures themselves depend on the
+//! machine.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,10 @@ use uidring::clock::{Clock, SystemClock};
 
 use crate::support::{Home, Run};
 
-/// Short runs check that it works; they measure nothing.
+/// Too short to measure anything, long enough to check that it works.
 const SHORT: &str = "bench --seconds 0.05";
 
-/// A layout that no bench uses up.
+/// No bench uses up this layout.
 const LASTS: &str = "--layout 45/5/13/s/1970-01-01";
 
 #[test]
@@ -111,7 +111,7 @@ fn the_layout_is_the_default_one_or_the_one_given() {
 fn a_layout_that_runs_out_is_an_error_that_names_one_that_lasts() {
     let home = Home::new();
     let today = SystemClock.now().date();
-    // Less than 2^17 s are left, of two uids each: used up at once, on a slow machine as well.
+    // Less than 2^17 s of two uids each are left, which even a slow machine uses up at once.
     let words = format!("bench --seconds 2 --layout 17/1/1/s/{today}");
     let run = home.run(&words);
     assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{}", run.stderr);
@@ -193,7 +193,7 @@ fn check_figures(figures: &Value) {
     assert!(times[4] > Some(0) && latency["calls"].as_u64() > Some(0), "{figures}");
 }
 
-/// The numbers of the row with this name, in the part of the table whose heading has this word.
+/// Returns the numbers of the row with this name, in the part of the table whose heading has this word.
 fn cells(table: &str, heading: &str, row: &str) -> Vec<f64> {
     let part = table
         .split("\n\n")

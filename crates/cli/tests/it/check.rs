@@ -1,4 +1,4 @@
-//! `uidring check`: ids that anybody made.
+//! `uidring check`, with ids of any origin.
 
 use std::fs;
 
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, Run};
 
-/// What the check of this input finds.
 fn check(words: &str, input: &str) -> (Option<i32>, Value, String) {
     let home = Home::new();
     let mut command = home.command(&format!("check --json {words}"));
@@ -31,7 +30,7 @@ fn good_ids_are_good_in_every_form() {
         assert_eq!((&fields["worker_ids"], &fields["of_another_layout"]), (&1.into(), &0.into()));
         assert!(fields["first_time"].as_str().is_some_and(|time| time.starts_with("20")));
     }
-    // All of them, in the order in which they were made.
+    // The same file twice, each in ascending order.
     let all = home.run("check --format binary --ordered binary.ids binary.ids");
     assert_eq!(all.status, Some(1), "{all:?}");
     assert!(all.stdout.contains("duplicates    5,000\n"), "{all:?}");
@@ -62,7 +61,6 @@ fn each_mistake_is_counted_and_shown() {
     assert_eq!(five, "error: 5 comes more than once");
     assert_eq!(seven, "error: 7 comes more than once");
 
-    // Of files it is known where.
     let home = Home::new();
     fs::write(home.folder.path().join("a"), "7\n5\n").expect("writes");
     fs::write(home.folder.path().join("b"), "\n7\n").expect("writes");
@@ -79,7 +77,7 @@ fn each_mistake_is_counted_and_shown() {
 
 #[test]
 fn fields_are_those_of_the_layout() {
-    // 4 bits in all; then a second, a worker and a number of 2^35 + 3 × 2^13 + 2 each.
+    // 4 bits in all. The ids below are n × 2^35 + 3 × 2^13 + 2: n seconds, worker 3, sequence 2.
     let (status, found, said) = check("--layout 1/2/1/s/2026-01-01", "15\n16\n");
     assert_eq!((status, &found["fields"]["of_another_layout"]), (Some(1), &1.into()), "{said}");
     assert!(said.contains("line 2: uid 16 is not of this layout"), "{said}");
@@ -93,14 +91,14 @@ fn fields_are_those_of_the_layout() {
     assert!(fields["seconds_ahead"].as_f64().is_some_and(|seconds| seconds > 1e6), "{found}");
 }
 
-/// They are sorted in two parts; one of them is in both.
+/// The ids are sorted in two parts. One id is in both.
 #[test]
 fn more_ids_than_are_sorted_in_memory() {
-    // The program that is tested sorts as many in memory as its profile lets it.
+    // The tested program sorts fewer in memory in debug builds.
     const COUNT: u64 = if cfg!(debug_assertions) { 300_000 } else { 8_500_000 };
     let home = Home::new();
     let mut bytes = Vec::new();
-    // Each once, in no order: the two numbers have no common factor.
+    // Each id once, in no order, because the two numbers have no common factor.
     for index in 0..COUNT {
         bytes.extend_from_slice(&(index * 7_654_321 % COUNT).to_le_bytes());
     }
@@ -118,14 +116,14 @@ fn more_ids_than_are_sorted_in_memory() {
     let left: Vec<_> = fs::read_dir(home.folder.path()).expect("is there").collect();
     assert_eq!(left.len(), 1, "no temporary file is left: {left:?}");
 
-    // The temporary file stands where TMPDIR says.
+    // TMPDIR sets the folder of the temporary file.
     let nowhere = Run::of(home.command("check --format binary ids").env("TMPDIR", "/nowhere"));
     assert_eq!((nowhere.status, &*nowhere.stdout), (Some(1), ""), "{nowhere:?}");
     assert!(nowhere.stderr.contains("temporary file in /nowhere"), "{nowhere:?}");
     assert!(nowhere.stderr.contains("set TMPDIR"), "{nowhere:?}");
 }
 
-/// `script` runs it on a terminal of its own.
+/// `script` provides a terminal.
 #[cfg(target_os = "linux")]
 #[test]
 fn progress_is_shown_on_a_terminal() {

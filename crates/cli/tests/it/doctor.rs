@@ -1,4 +1,4 @@
-//! `uidring doctor`: what it says of healthy stores of each engine, and of planted faults, and that it changes nothing.
+//! `uidring doctor` on healthy stores of each engine and on planted faults. It must not change anything.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use uidring_testkit::zookeeper::ZooKeeper;
 use crate::support::program::with;
 use crate::support::{Home, Run};
 
-/// What `doctor` says: its status, and the findings of each store as `VERDICT ABOUT: TEXT`.
+/// Returns the status, and the findings of each store as `VERDICT ABOUT: TEXT`.
 fn doctor(mut command: Command) -> (Option<i32>, Vec<Vec<String>>) {
     let run = Run::of(command.args(["--format", "json"]));
     for secret in ["p@ss", "%40", "s3cret"] {
@@ -32,7 +32,6 @@ fn doctor(mut command: Command) -> (Option<i32>, Vec<Vec<String>>) {
     (run.status, stores.as_array().expect("stores").iter().map(findings).collect())
 }
 
-/// Examines the store at this URL.
 fn examine(url: &str) -> (Option<i32>, Vec<String>) {
     let home = Home::new();
     let mut command = home.command("doctor");
@@ -46,7 +45,7 @@ fn is_healthy(url: &str, expected: &[&str]) {
     let begin = Instant::now();
     let (status, found) = loop {
         let (status, found) = examine(url);
-        // On a busy machine a server may not answer in time.
+        // On a busy machine, a server may answer late.
         let is_late = found.iter().any(|finding| finding.starts_with("fix connection: "));
         if !is_late || begin.elapsed() > Duration::from_secs(60) {
             break (status, found);
@@ -58,7 +57,7 @@ fn is_healthy(url: &str, expected: &[&str]) {
     }
 }
 
-/// Finds this fault, whose text has all of the words.
+/// Expects this fault, with all of the words in its text.
 #[track_caller]
 fn has_fault(url: &str, about: &str, words: &[&str]) {
     let (status, found) = examine(url);
@@ -83,7 +82,7 @@ fn assign(url: &str) -> String {
     Run::of(home.command("worker assign").env("UIDRING_URL", url)).stdout
 }
 
-/// All but the certificates: which server, account and table does not matter to them.
+/// Checks all but certificates, which do not depend on server, account and table.
 #[track_caller]
 fn databases_are_healthy(url: &str) {
     init(url);
@@ -114,7 +113,7 @@ fn databases_are_healthy(url: &str) {
     has_fault(&with(url, &format!("{worker}lease")), "worker ids", &none);
 }
 
-/// A range, and what can be wrong with it. `execute` changes the database.
+/// Checks a range, and faults of it. `execute` changes the database.
 fn ranges_are_examined(url: &str, execute: impl Fn(&str)) {
     let home = Home::new();
     let run = |words: &str| {
@@ -286,7 +285,7 @@ fn etcd_is_healthy_or_its_fault_is_named() {
         server.post("auth/role/add", &json!({"name": user}));
         server.post("auth/user/grant", &json!({"user": user, "role": user}));
     }
-    // In base 64: from `/doctor/` to before `/doctor0`.
+    // The base64 of `/doctor/` and `/doctor0`.
     let (key, end) = ("L2RvY3Rvci8=", "L2RvY3RvcjA=");
     let reads = json!({"permType": "READ", "key": key, "range_end": end});
     server.post("auth/role/grant", &json!({"name": "ids", "perm": reads}));
@@ -337,7 +336,7 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     assert!(
         status == Some(1) && format!("{found:?}").contains("its leases are for layout 41/10/12")
     );
-    // One file under three names.
+    // One file with three names.
     std::os::unix::fs::symlink("a.db", home.folder.path().join("c.db")).expect("linked");
     let (_, found) = on("sqlite:a.db sqlite:./a.db");
     let last = found.last().and_then(|found| found.last()).expect("a finding");
@@ -359,7 +358,7 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     assert!(!unseen.stdout.contains('\u{1b}'), "{unseen:?}");
     let (_, found) = on("sqlite:a.db?on-clock-back=new-worker-id&worker=lease&layout=snowflake");
     assert!(format!("{found:?}").contains("is for worker=disposable"), "{found:?}");
-    // Root may write anything, unless it gives that up.
+    // Root may write anything, so it drops its capabilities.
     let mut command = home.under_sh(
         r#"[ "$(id -u)" = 0 ] && set -- setpriv --bounding-set=-all "$1"
            chmod 555 . && "$@" doctor sqlite:a.db --format json; status=$?; chmod 755 .; exit $status"#,
@@ -376,7 +375,7 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     assert!(status == Some(1) && found[0].iter().any(|finding| finding.starts_with("fix file: ")));
 }
 
-/// Two stores with ranges, and a third that overlaps with one of them.
+/// Two stores with separate ranges, and a third that overlaps one of them.
 #[test]
 fn ranges_that_overlap_are_named() {
     let (home, databases) = (Home::new(), [(); 3].map(|()| MariaDb::shared().database()));
@@ -401,7 +400,7 @@ fn ranges_that_overlap_are_named() {
         fault.starts_with("fix ranges: ") && fault.contains("worker ids 150 to 199"),
         "{fault}"
     );
-    // Another layout's ids are other ids.
+    // With another layout, the ids cannot meet.
     let other = with(&urls[2], "layout=snowflake&worker=disposable");
     std::fs::write(home.folder.path().join("url2"), other).expect("writes");
     let (status, found) = doctor(home.command("doctor --url-file url1 --url-file url2"));

@@ -1,5 +1,5 @@
-//! How `uidring generate` ends before it has printed all: it reports what was printed, prints all that
-//! it has taken, and fails if nobody can read its ids.
+//! How `uidring generate` ends early: it prints all ids that it has taken, reports them, and fails if nobody can read
+//! them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -13,10 +13,9 @@ use uidring::clock::{Clock, SystemClock};
 
 use crate::support::{Home, Run};
 
-/// How long anything may take on a busy machine.
+/// The time limit on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What stderr says of these lines.
 fn told(lines: &[&str]) -> String {
     match lines {
         [] => "no id was printed".into(),
@@ -30,7 +29,6 @@ fn kill(child: &Child, signal: &str) {
     assert!(sent.is_ok_and(|status| status.success()));
 }
 
-/// Waits for a child that must end by itself.
 fn wait(child: &mut Child) -> std::process::ExitStatus {
     let start = Instant::now();
     loop {
@@ -106,7 +104,7 @@ fn a_full_disk_takes_nothing() {
     }
 }
 
-/// A file that may not become larger than some blocks: what is in it by then was printed.
+/// With a limit on its size, a file has exactly the ids reported as printed.
 #[test]
 fn a_disk_that_becomes_full_has_what_is_told() {
     for (blocks, format) in [(1, "dec"), (3, "base62"), (100, "dec"), (7, "json")] {
@@ -145,7 +143,7 @@ fn ids_that_run_out_are_counted() {
     }
 }
 
-/// Four ids a second: each is printed at once, not when there are enough for a large write.
+/// At four ids a second, each is printed at once instead of waiting for a large write.
 #[test]
 fn slow_ids_are_printed_when_they_are_there() {
     for generator in ["cached --max-borrow 0", "clock"] {
@@ -157,7 +155,7 @@ fn slow_ids_are_printed_when_they_are_there() {
             let mut output = BufReader::new(child.stdout.take().expect("piped"));
             let mut text = String::new();
             let start = Instant::now();
-            // In a thread, so that the test fails if no ids come, and does not hang.
+            // Use a thread, so that the test fails instead of hanging if no ids come.
             let text = thread::scope(|scope| {
                 let reader = scope.spawn(|| {
                     for _ in 0..6 {
@@ -187,7 +185,7 @@ fn slow_ids_are_printed_when_they_are_there() {
     }
 }
 
-/// Of fast ids, too, everything that was taken is printed and reported.
+/// All taken ids are printed and reported, even at full speed.
 #[test]
 fn who_is_told_to_end_prints_what_was_taken() {
     for words in [
@@ -209,17 +207,17 @@ fn who_is_told_to_end_prints_what_was_taken() {
         assert_eq!(wait(&mut child).signal(), Some(15), "{words}");
         let lines: Vec<_> = text.lines().collect();
         assert!(text.ends_with('\n'), "{words}");
-        // After what a run that takes years is told at its start.
+        // A note about a run of years comes first.
         let said = stderr(&mut child);
         assert!(said.ends_with(&format!("interrupted: {}\n", told(&lines))), "{words}: {said}");
     }
 }
 
-/// It waits for the clock, with a lease that nobody else could have until it runs out.
+/// It waits for the clock, and holds a lease that would keep others out until it expires.
 #[test]
 fn a_start_that_waits_gives_its_worker_id_back() {
     let home = Home::new();
-    // Some minutes of the future.
+    // This borrows some minutes.
     home.run("generate --worker lease -n 2000000 -o ids");
     let serve = "serve --redis 0 --http none --thrift none --batch none";
     let serve = cfg!(feature = "server").then_some(serve);
@@ -239,11 +237,11 @@ fn a_start_that_waits_gives_its_worker_id_back() {
     }
 }
 
-/// Whatever signal it is that would end a program amid a line.
+/// Covers every signal that ends a program.
 #[cfg(target_os = "linux")]
 #[test]
 fn each_signal_leaves_whole_lines() {
-    // Whoever runs the tests may ignore some, as nohup does.
+    // The tests may run with some signals ignored, as under nohup.
     let script = r#"exec env --default-signal "$1" generate -n 1000000000000"#;
     for signal in [1, 2, 3, 10, 12, 14, 15, 24, 26, 27] {
         let home = Home::new();
@@ -260,7 +258,7 @@ fn each_signal_leaves_whole_lines() {
     }
 }
 
-/// A limit of a file's size is an error of the write, and not the end.
+/// Exceeding the size limit is a write error, and does not kill the program.
 #[test]
 fn a_file_that_may_not_grow_has_what_is_told() {
     let home = Home::new();
@@ -281,7 +279,7 @@ fn a_reader_that_does_not_read_holds_up_no_end() {
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
         let mut text = String::new();
         output.read_line(&mut text).expect("reads");
-        // Time to fill the pipe; the test is right even if it is not full yet.
+        // Time to fill the pipe. The test is right even if it is not full yet.
         thread::sleep(Duration::from_millis(200));
         kill(&child, name);
         assert!(wait(&mut child).signal().is_some());
@@ -297,7 +295,7 @@ fn a_reader_that_does_not_read_holds_up_no_end() {
     }
 }
 
-/// As a shell ignores it for what it starts in the background.
+/// A shell starts background jobs with signals ignored.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_ignored_signal_stays_ignored() {
@@ -318,7 +316,7 @@ fn an_ignored_signal_stays_ignored() {
     assert_eq!(wait(&mut child).signal(), Some(15));
 }
 
-/// The kernel gives the first process of a container no signal that it does not handle.
+/// The kernel delivers only handled signals to the first process of a container.
 #[cfg(all(feature = "server", feature = "postgres", target_os = "linux"))]
 #[test]
 fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
@@ -330,7 +328,7 @@ fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
         home.command(&format!("generate {lease} -n 1000000000")).spawn().expect("starts");
     let mut first = [0];
     holder.stdout.as_mut().expect("piped").read_exact(&mut first).expect("an id");
-    // A file that is locked for good, and a database that accepts, and says nothing.
+    // A permanently locked file, and a database that accepts connections and says nothing.
     home.run("worker init -u sqlite:locked.db");
     let lock = rusqlite::Connection::open(home.folder.path().join("locked.db")).expect("opens");
     lock.execute_batch("BEGIN IMMEDIATE").expect("locks");
@@ -363,7 +361,7 @@ fn as_first_process(home: &Home, program: &Command) -> Command {
     command
 }
 
-/// The process id of the child's child, once that handles signals to end.
+/// Returns the process id of the child's child, once it handles signals to end.
 #[cfg(all(feature = "server", feature = "postgres", target_os = "linux"))]
 fn caught_by(child: &Child) -> String {
     let children = format!("/proc/{0}/task/{0}/children", child.id());

@@ -1,5 +1,5 @@
-//! The program under a wall clock that is wrong, or is set while it runs: Debian's faketime library
-//! stands between it and the operating system's clock.
+//! The program with a wall clock that is wrong or is set while it runs. Debian's faketime library replaces the
+//! operating system's clock.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command};
@@ -21,7 +21,7 @@ fn time_of(uid: Uid) -> Timestamp {
     Layout::default().decode(uid).expect("of the default layout").timestamp
 }
 
-/// A program whose output is read little by little, so that it waits in between.
+/// A program whose output is read in portions, so that it waits in between.
 struct Slow {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -39,7 +39,7 @@ impl Slow {
         lines.map(|line| line.expect("reads").parse().expect("a uid")).collect()
     }
 
-    /// The rest of the output, and how the program ended.
+    /// Returns the rest of the output, and how the program ended.
     fn finish(mut self) -> (Vec<Uid>, Option<i32>, String) {
         let rest = self.read(usize::MAX);
         let ended = self.child.wait_with_output().expect("ends");
@@ -77,7 +77,7 @@ fn a_clock_after_the_layouts_end_is_refused_with_the_day() {
         assert!(run.stderr.contains("ended on 2034-07-04"), "{}", run.stderr);
         assert!(!elsewhen.has("workers.db"));
     }
-    // An hour before it works, and warns.
+    // An hour earlier it works, and warns.
     elsewhen.set(left - 3_600);
     let run = elsewhen.run("generate -u sqlite:workers.db?mode=rwc");
     assert_eq!((run.status, uids(&run.stdout).len()), (Some(0), 1));
@@ -96,7 +96,6 @@ fn a_clock_that_is_years_ahead_is_believed() {
         let after = SystemClock.now().saturating_add(ahead);
         assert_eq!((run.status, &*run.stderr), (Some(0), ""));
         for uid in uids(&run.stdout) {
-            // A tick is a second.
             let told = time_of(uid);
             assert!(before.saturating_since(told) <= Duration::from_secs(1), "{told}");
             assert!(told <= after, "{told}");
@@ -114,7 +113,6 @@ fn the_ring_goes_on_when_the_clock_is_set_back() {
     let mut all = program.read(200_000);
     elsewhen.set(-(HOUR.as_secs() as i64));
     all.extend(program.read(800_000));
-    // Back once more, then forwards.
     elsewhen.set(-3 * HOUR.as_secs() as i64);
     all.extend(program.read(500_000));
     elsewhen.set(HOUR.as_secs() as i64);
@@ -131,8 +129,8 @@ fn the_ring_goes_on_when_the_clock_is_set_back() {
 #[ignore = "needs libfaketime: run scripts/test"]
 fn the_generator_on_the_clock_says_by_how_much_it_went_back() {
     let elsewhen = Elsewhen::new(0);
-    // So many uids in a second that it does not wait for the next second before the pipe stops it, and
-    // does not finish.
+    // A second has so many uids that the pipe stops the program before it waits for the next one, and before it
+    // finishes.
     let words = "generate -u worker:1 --start-after 1048576 --layout 31/10/20 \
                  --generator clock -n 50000000";
     let mut program = Slow::start(elsewhen.command(words));
@@ -142,18 +140,18 @@ fn the_generator_on_the_clock_says_by_how_much_it_went_back() {
     all.extend(rest);
     assert_eq!(status, Some(1), "{stderr}");
     assert!(all.len() < 10_000_000 && all.is_sorted_by(|a, b| a < b), "good until then");
-    // After how long the run would take.
+    // A note about the run's duration comes first.
     let (_, text) = stderr.split_once("\nerror: ").expect(&stderr);
     let told = format!("{} ids were printed, the last is {}", all.len(), all[all.len() - 1]);
     assert!(text.contains(&told), "{text}");
     let (_, behind) = text.split_once("the clock moved backwards: it is ").expect(&stderr);
     let (seconds, _) = behind.split_once("s behind").expect(&stderr);
     let seconds: u64 = seconds.parse().expect("whole ticks");
-    // Less the time that has passed since then.
+    // Less the time passed since then.
     assert!((3_500..=3_600).contains(&seconds), "{stderr}");
 }
 
-/// A fresh worker id keeps the second start from repeating the first one's uids.
+/// A fresh worker id keeps the second start from repeating uids.
 #[test]
 #[ignore = "needs libfaketime: run scripts/test"]
 fn a_start_after_the_clock_was_set_back_repeats_nothing() {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Home, Run};
 
-/// The ids in a file of 8 bytes each.
 fn binary(bytes: &[u8]) -> Vec<u64> {
     let (ids, []) = bytes.as_chunks::<8>() else { panic!("{} bytes", bytes.len()) };
     ids.iter().map(|id| u64::from_le_bytes(*id)).collect()
@@ -68,7 +67,7 @@ fn a_file_that_holds_something_is_left_as_it_is_and_costs_nothing() {
     assert!(run.stderr.starts_with("error: writing nowhere/ids: "), "{run:?}");
 }
 
-/// A file that may not become larger than some blocks holds whole ids, as many as is said.
+/// With a limit on its size, a file has whole ids, as many as reported.
 #[test]
 fn a_disk_that_becomes_full_has_whole_ids() {
     for (blocks, format) in [(1, "dec"), (3, "base62"), (100, "hex"), (7, "json"), (9, "binary")] {
@@ -117,7 +116,6 @@ fn a_run_that_gets_no_ids_leaves_no_file() {
     let words = "generate -u sqlite:nowhere.db --output ids";
     assert_eq!(home.run(words).status, Some(1));
     assert!(!ids.exists());
-    // A file that was there stays.
     fs::write(&ids, "").expect("writes");
     assert_eq!(home.run(words).status, Some(1));
     assert!(ids.exists());
@@ -136,12 +134,12 @@ fn an_interrupted_run_leaves_whole_ids() {
     let ids = binary(&fs::read(&path).expect("written"));
     let last = ids.last().expect("some");
     let expected = format!("interrupted: {} ids are safe in ids, the last is {last}\n", ids.len());
-    // After what a run of hours is told at its start.
+    // A note about a run of hours comes first.
     assert!(said.ends_with(&expected), "{said}");
 }
 
-/// Stands before the system's call: a file `syncing` appears where a file is about to be synced, which
-/// takes so many seconds, `synced` after it, and `folder` for a folder.
+/// Replaces system calls: syncing a file first creates `syncing`, takes this many seconds, and then creates `synced`.
+/// Syncing a folder creates `folder`.
 #[cfg(target_os = "linux")]
 const SLOW_DISK: &str = r#"
 #include <fcntl.h>
@@ -163,7 +161,7 @@ int fsync(int fd) {
 }
 "#;
 
-/// The program on a disk that takes so many seconds.
+/// Returns the program on a disk whose syncs take this many seconds.
 #[cfg(target_os = "linux")]
 fn slow_disk(home: &Home, seconds: u64, words: &str) -> Command {
     let folder = home.folder.path();
@@ -187,7 +185,7 @@ fn the_disk_has_the_files_name_too() {
     }
 }
 
-/// Ids are safe only when the disk has them. Whoever does not want to wait for it sends another signal.
+/// Ids are safe only when they are on the disk. Another signal ends the wait.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_run_waits_for_the_disk() {
@@ -212,7 +210,7 @@ fn an_interrupted_run_waits_for_the_disk() {
     }
 }
 
-/// The second program finds the file as empty as the first one did.
+/// Both programs find the file empty.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_is_written_by_one_program() {

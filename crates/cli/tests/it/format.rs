@@ -1,5 +1,5 @@
-//! The program against docs/data/format.json, the vectors of docs/format.md: lines of JSON, bytes, and every
-//! text from stdin. The library's own texts are checked by tests/it/format.rs.
+//! The program against docs/data/format.json, the vectors of docs/format.md: lines of JSON, bytes, and texts from
+//! stdin. tests/it/format.rs checks the library's texts.
 
 use serde_json::Value;
 use uidring::Layout;
@@ -8,7 +8,6 @@ use crate::support::{Home, Run};
 
 const PRESETS: [&str; 5] = ["uid", "uid-long", "snowflake", "leaf", "javascript-safe"];
 
-/// The vectors of a kind.
 fn vectors(kind: &str) -> Vec<Value> {
     let mut all: Value =
         serde_json::from_str(include_str!("../../../../docs/data/format.json")).expect("vectors");
@@ -21,7 +20,7 @@ fn text<'a>(vector: &'a Value, name: &str) -> &'a str {
     vector[name].as_str().unwrap_or_else(|| panic!("{name} of {vector}"))
 }
 
-/// What stdin has to hold for a text in a form.
+/// Returns the bytes on stdin for a text in a form.
 fn input(form: &str, text: &str) -> Vec<u8> {
     if form != "binary" {
         return format!("{text}\n").into_bytes();
@@ -62,7 +61,7 @@ fn what_else_is_read_or_refused_is_that_of_the_vectors() {
     let home = Home::new();
     let parse = |vector: &Value| {
         let form = text(vector, "form");
-        // All numbers are uids of this layout.
+        // In this layout, every number is a uid.
         let words = format!("parse --quiet --format {form} --layout 61/1/1/s/2026-01-01");
         Run::with_input(&mut home.command(&words), &input(form, text(vector, "text")))
     };
@@ -74,7 +73,7 @@ fn what_else_is_read_or_refused_is_that_of_the_vectors() {
     }
     for vector in vectors("refused") {
         let written = text(&vector, "text");
-        // On stdin this ends the line, and is no part of the text; a blank line is skipped.
+        // On stdin, these end the line, and blank lines are skipped.
         if written.is_empty() || written.ends_with(['\n', '\r']) {
             continue;
         }

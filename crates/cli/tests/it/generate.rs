@@ -1,5 +1,5 @@
-//! The program `uidring`: fresh uids, where the worker id comes from, and what it does when
-//! something is wrong. Only on Unix can the user's data directory be moved out of the way.
+//! The program `uidring`: fresh uids, sources of the worker id, and failures. Only on Unix can the user's data
+//! directory be moved.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -31,15 +31,14 @@ fn seven_million_uids_increase() {
     assert_eq!(count, COUNT);
     let rest = child.wait_with_output().expect("ends");
     assert!(rest.status.success());
-    // Where this takes longer than ten seconds, it is warned that such a rate uses up the layout.
+    // If this takes more than ten seconds, a warning says that such a rate uses up the layout.
     let said = String::from_utf8_lossy(&rest.stderr);
     let (summary, warnings): (Vec<_>, Vec<_>) =
         said.lines().partition(|line| line.starts_with("7,000,000 ids, "));
     assert!(warnings.iter().all(|line| line.contains("is left at the present rate")), "{said}");
     let [summary] = summary[..] else { panic!("one summary: {said}") };
     assert!(summary.contains(&format!(" to {}, of worker id 1;", before.expect("some"))), "{said}");
-    // 7,000,000 / 8,192 ticks are 854 s.
-    // Less the time that this has taken.
+    // 7,000,000 / 8,192 ticks are 854 s, less the time that this took.
     assert!(summary.ends_with(" min ahead of the clock"), "{said}");
 }
 
@@ -65,8 +64,8 @@ fn eight_processes_share_a_file() {
     assert!(all.is_sorted_by(|a, b| a < b), "no uid comes twice");
 }
 
-/// The first of them creates the file, changes it to write-ahead logging and creates the table: a race
-/// that a single round may not show.
+/// The first start creates the file, changes it to write-ahead logging and creates the table. A single round may miss
+/// the race.
 #[test]
 fn starts_at_once_all_succeed() {
     for _ in 0..40 {
@@ -146,7 +145,7 @@ fn a_fixed_worker_id_goes_on_above_the_uid_it_is_told() {
     let home = Home::new();
     let layout = Layout::UID_GENERATOR;
     let before: Uid = only(&home.run("generate -u worker:5").stdout);
-    // One from a process in the past, and one that was borrowed from the future.
+    // A uid of the past, and one borrowed from the future.
     let tick = layout.tick_at(SystemClock.now()).expect("in the layout's life");
     let ahead = layout
         .compose(Fields { tick: tick + 1_000, worker_id: 5, sequence: layout.max_sequence() })
@@ -274,7 +273,7 @@ fn a_layout_that_follows_another_is_worked_out() {
     let found = plan(instead);
     assert_eq!(found["instead"], Value::Null, "{found}");
     assert_eq!([&found["first_day"], &found["before"]], [&late["first_day"], &late["before"]]);
-    // Its lowest worker id issues above the greatest of the old one.
+    // Its lowest worker id issues uids above those of the old layout's greatest.
     let old = only(&home.run("generate -u worker:4194303").stdout);
     let new = only(&home.run(&format!("generate -u worker:0 --layout {instead}")).stdout);
     assert!(new > old, "{instead}: {new} {old}");
@@ -349,7 +348,7 @@ fn help_has_examples_and_completions_name_the_program() {
     assert!(is_untouched(&home));
 }
 
-/// Starts all eight before it waits for the first; returns what they printed.
+/// Starts eight processes, and returns what they printed.
 fn eight_at_once(home: &Home, words: &str) -> Vec<String> {
     let mut commands: Vec<Command> = (0..8).map(|_| home.command(words)).collect();
     let children: Vec<_> =
@@ -364,12 +363,10 @@ fn eight_at_once(home: &Home, words: &str) -> Vec<String> {
         .collect()
 }
 
-/// The rows of a `worker list --json`.
 fn workers(home: &Home, words: &str) -> Vec<Value> {
     serde_json::from_str(&home.stdout(words)).expect("a JSON array")
 }
 
-/// The uid of an output that is a single line.
 fn only(output: &str) -> Uid {
     let line = output.strip_suffix('\n').expect("a whole line");
     line.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
@@ -379,19 +376,19 @@ fn worker_of(uid: Uid) -> u64 {
     Layout::UID_GENERATOR.decode(uid).expect("of the default layout").worker_id
 }
 
-/// The user's own file, the default source of worker ids.
+/// Returns the default file of worker ids.
 fn worker_file(home: &Home) -> PathBuf {
     let macos = "Library/Application Support";
     let data = home.folder.path().join(if cfg!(target_os = "macos") { macos } else { "" });
     data.join("uidring").join("workers.db")
 }
 
-/// Whether nothing was created in the home, the worker file included.
+/// Whether the home is empty.
 fn is_untouched(home: &Home) -> bool {
     fs::read_dir(home.folder.path()).expect("is there").next().is_none()
 }
 
-/// A file that is always full.
+/// Returns a file that is always full.
 #[cfg(target_os = "linux")]
 fn full_disk() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").expect("is there").into()

@@ -1,8 +1,8 @@
-//! Twelve processes that want three worker ids, on a real MySQL-compatible server, while they are
-//! paused beyond their leases, killed, interrupted, and set their clocks, and the server restarts and
-//! freezes: no uid comes twice, and uids go on.
+//! Twelve processes share three worker ids on a real MySQL-compatible server. They are paused beyond their leases,
+//! killed and interrupted, and their clocks are set, while the server restarts and freezes. No uid may repeat, and uids
+//! must go on.
 //!
-//! It takes 15 s, or as many seconds as UIDRING_TORTURE says.
+//! Runs for 15 s, or as many seconds as UIDRING_TORTURE says.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -24,15 +24,12 @@ use crate::support::{Home, Run};
 
 const PROCESSES: usize = 12;
 
-/// Three worker ids: 1, 2 and 3.
 const LAYOUT: &str = "--layout 41/2/10/ms/2026-01-01";
 
-/// Uids of a process are read so many bytes at a time, with a pause in between: it shall live long
-/// without issuing more than memory holds.
+/// Bytes to read at a time, with a pause in between. So a process lives long without issuing more than memory holds.
 const PORTION: usize = 1 << 15;
 
-/// How long it may take, while the server is up, until somebody has a lease and issues something. A
-/// lease lasts for a second; the rest is for a busy machine.
+/// The longest time without uids while the server is up. A lease lasts a second; the rest is for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn layout() -> Layout {
@@ -40,7 +37,7 @@ fn layout() -> Layout {
     Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
 }
 
-/// When uids came last, or the server came back.
+/// When the last uid came, or the server came back.
 struct Progress(Mutex<Instant>);
 
 impl Progress {
@@ -74,17 +71,17 @@ fn read(mut output: impl Read, progress: &Progress) -> Vec<u64> {
     uids
 }
 
-/// What the errors of a process may come of.
+/// Errors that the faults explain.
 const CAUSES: [(&str, &str); 5] = [
     ("lease of the worker id is lost", "lost a lease"),
     (" ahead of the clock, which says", "found uids ahead of the clock"),
     ("database", "were not served"),
     ("is free", "were not served"),
-    // Of those that are driven by the clock.
+    // From clock-driven generators.
     ("the clock moved backwards", "found the clock behind"),
 ];
 
-/// Runs one process after another until the time is up. Returns their uids, and errors that nothing explains.
+/// Runs one process after another until the time is up. Returns their uids, and unexplained errors.
 fn live(
     slot: usize,
     database: &Database,
@@ -102,14 +99,14 @@ fn live(
         faults: &[
             (1, Fault::Kill(0..1)),
             (1, Fault::End),
-            // Up to three leases; others have the worker id by then.
+            // Up to three leases long, so that others get the worker id.
             (3, Fault::Freeze(100..3_000)),
             (2, Fault::Do("steps of a clock", &set_clock)),
             (3, Fault::Nothing),
         ],
     };
     let (mut all, mut unexplained) = (Vec::new(), Vec::new());
-    // Two on the clock, which never borrow.
+    // Two are clock-driven, and never borrow.
     let generator = if slot < 2 { "clock" } else { "cached" };
     while Instant::now() < end {
         let count = if fastrand::u8(..4) == 0 { fastrand::u64(1..20_000) } else { 1 << 40 };
@@ -165,7 +162,7 @@ fn trouble(server: &MariaDb, end: Instant, counts: &Counts, progress: &Progress)
         assert!(gap < PATIENCE, "nothing was issued for {gap:?}, and the server is up");
         Instant::now() < end
     };
-    // The gap is not that of an outage.
+    // Do not count an outage as a gap.
     plan.trouble(server, counts, goes_on, |_, _| progress.go_on());
     longest
 }

@@ -1,5 +1,4 @@
-//! The program and leases: `generate --worker lease`, and the commands about the table, in a file and
-//! on a real server.
+//! Leases: `generate --worker lease`, and the commands about the table, in a file and on a real server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +11,7 @@ use uidring_testkit::mariadb::MariaDb;
 use crate::support::program::{command, failure};
 use crate::support::{Home, Run};
 
-/// Runs the program on one table.
+/// Returns the program on one table.
 type Program<'a> = &'a dyn Fn(&str) -> Command;
 
 fn run(program: Program<'_>, words: &str) -> Run {
@@ -87,7 +86,7 @@ fn who_is_told_to_end_gives_the_worker_id_back() {
             let state = if name == "KILL" { "held" } else { "free" };
             assert_eq!(leases(program)[0]["state"], state, "after {name}");
         }
-        // The one that was killed.
+        // The lease of the killed run.
         let held = run(program, "worker release 1");
         assert_eq!(held.status, Some(1));
         assert!(held.stderr.contains("worker id 1 is held by"), "{held:?}");
@@ -123,7 +122,7 @@ fn leases_are_listed_for_people() {
     });
 }
 
-/// A layout whose worker ids are used up by starts can go on with leases.
+/// If starts have used up a layout's worker ids, leases can reuse them.
 #[test]
 fn worker_ids_of_starts_that_have_ended_are_leased() {
     on_both(|program| {

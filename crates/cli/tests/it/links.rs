@@ -1,5 +1,5 @@
-//! Links that another user has put where the superuser's programs create or change files. Without the rights of
-//! one, the links are this user's own, and the same holds.
+//! Links that another user put where programs of the superuser create or change files. Without a superuser's rights,
+//! the links are this user's own, and the same holds.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
@@ -9,7 +9,7 @@ use crate::support::{Home, Run};
 
 const NOBODY: u32 = 65_534;
 
-/// A folder of another user's, and a file that this user alone may read or write.
+/// Another user's folder, and a file that only this user may access.
 struct Foreign {
     home: Home,
     secret: PathBuf,
@@ -31,7 +31,7 @@ impl Foreign {
         self.home.folder.path().join("foreign").join(name)
     }
 
-    /// Makes it the other user's, if this one may.
+    /// Gives it to the other user, if allowed.
     fn give(&self, name: &str) {
         let _ = lchown(self.path(name), Some(NOBODY), Some(NOBODY));
     }
@@ -42,7 +42,7 @@ impl Foreign {
         self.give(name);
     }
 
-    /// Runs the program, and returns its status and what it says; nothing has come to the secret.
+    /// Runs the program, and returns its status and messages. Checks that the secret is unchanged.
     fn run(&self, words: &str) -> (Option<i32>, String) {
         let state = || {
             let about = fs::metadata(&self.secret).expect("there");
@@ -56,7 +56,7 @@ impl Foreign {
     }
 }
 
-/// The count of commits once got owner and mode of the database, whatever it was.
+/// The file of the count gets the database's owner and mode. A link's target must not.
 #[test]
 fn the_count_of_commits_is_no_link() {
     for secret in ["of the superuser's", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", ""] {
@@ -103,7 +103,7 @@ fn output_is_written_through_no_link_to_a_file() {
     let (status, error) = foreign.run("generate -u worker:1 -q -o foreign/ids");
     assert_eq!(status, Some(1));
     assert!(error.contains("hard links"), "{error}");
-    // A link to a device is none to a file.
+    // Links to devices are allowed.
     let run = foreign.home.run("generate -u worker:1 -q -o /dev/stdout");
     assert_eq!((run.status, run.stdout.lines().count()), (Some(0), 1), "{run:?}");
 }

@@ -1,5 +1,4 @@
-//! The program `uidring`, run as its users run it. Only on Unix can the user's data directory be moved
-//! out of the way.
+//! The program `uidring`, run as its users run it. Only on Unix can the user's data directory be moved.
 #![cfg(all(unix, feature = "sqlite"))]
 
 mod support;
@@ -61,7 +60,7 @@ mod used_up;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
-/// Lists the tests that need what this build does not have: the conditions are those of the modules above.
+/// Lists the tests that this build cannot run. The conditions are those of the modules above.
 macro_rules! left_out {
     ($($module:ident: $has:meta, $reason:literal;)*) => {$(
         #[cfg(not($has))]

@@ -1,4 +1,4 @@
-//! How much the program says on stderr, and in which form.
+//! How much the program reports on stderr, and in which form.
 
 use std::fs;
 use std::time::SystemTime;
@@ -8,7 +8,7 @@ use uidring::Timestamp;
 
 use crate::support::{Home, Run};
 
-/// Arguments of a generator that warns of its layout's end: its 2^24 seconds are half a year.
+/// Returns arguments of a generator that warns of its layout's end, because 2^24 seconds are half a year.
 fn near_its_end() -> String {
     let today = Timestamp::from(SystemTime::now()).to_string();
     format!("--layout 24/22/13/s/{}", &today[..10])
@@ -45,7 +45,7 @@ fn quiet_leaves_errors_only() {
         ("segment create t --step 5", 0),
         ("segment create t --step 5 --if-not-exists", 0),
         ("generate -u worker:5", 0),
-        // It would warn of the password.
+        // Without --quiet, it warns of the password.
         #[cfg(feature = "mysql")]
         ("worker list -u mysql://u:s3cret@127.0.0.1:1/d?deadline=1s", 1),
         ("worker init", 0),
@@ -92,7 +92,7 @@ fn messages_as_json_are_an_object_each() {
     assert!(error["message"].as_str().is_some_and(|text| text.starts_with("reading nowhere: ")));
 }
 
-/// A message is one line, and is shown as it is, whatever the names in it are.
+/// A message is one line with no control characters, whatever names it contains.
 #[test]
 fn names_forge_no_messages() {
     let home = Home::new();
@@ -100,7 +100,7 @@ fn names_forge_no_messages() {
     assert_eq!(run.status, Some(1));
     let expected = "error: reading a\\nerror: b\\u{202e}c\\u{9b}d: ";
     assert!(run.stderr.starts_with(expected) && run.stderr.lines().count() == 1, "{run:?}");
-    // The default file stands in a folder of this name: it is warned of, or refused, by the file system here.
+    // A default file in a folder of this name gets a warning or an error, depending on the file system here.
     let mut command = home.command("worker assign");
     let folder = home.folder.path().join("a\n\u{202e}b");
     let run = Run::of(command.env("XDG_DATA_HOME", folder).env("UIDRING_CONTAINER", "1"));
@@ -108,7 +108,7 @@ fn names_forge_no_messages() {
     assert!(!run.stderr.contains('\u{202e}'), "{run:?}");
 }
 
-/// Nothing that the program prints into a file or pipe has colours in it, unless it is asked for them.
+/// Output into files and pipes has no colours, unless they are requested.
 #[test]
 fn colours_are_for_terminals() {
     let home = Home::new();
@@ -118,10 +118,10 @@ fn colours_are_for_terminals() {
     }
 }
 
-/// Before it is sent, and once, however many attempts the connection takes.
+/// The warning comes before the password is sent, and once, however many attempts follow.
 #[test]
 fn a_password_that_others_can_read_is_warned_of_before_it_is_sent() {
-    // Not an address of this machine, by its text; nobody listens there.
+    // By its text, 0.0.0.0 is not this machine. Nobody listens there.
     for url in [
         "mysql://u:s3cret@0.0.0.0:1/d?tls=off&deadline=1s",
         "postgres://u:s3cret@0.0.0.0:1/d?sslmode=disable&deadline=1s",

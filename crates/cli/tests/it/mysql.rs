@@ -1,5 +1,5 @@
-//! The program and a real MySQL-compatible server: where the server's URL comes from, that it is not
-//! shown, and the commands about the table.
+//! The program on a real MySQL-compatible server: sources of the server's URL, keeping it secret, and the commands
+//! about the table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     assert!(warned.lines().count() == 1 && !warned.contains("%40"), "{warned}");
     assert_eq!(generate("generate --url-file url"), (2, String::new()));
 
-    // A flag wins over the environment, which wins over the user's own file.
+    // A flag wins over the environment, which wins over the default file.
     let elsewhere = "mysql://u:s3cret@127.0.0.1:1/d";
     let flag = Run::of(&mut command(&home, "worker assign --url-file url", elsewhere));
     assert_eq!((flag.status, &*flag.stdout), (Some(0), "3\n"));
@@ -154,7 +154,7 @@ fn people_look_after_the_table() {
     assert_eq!(names, [(64, 64)]);
 }
 
-/// A start does not fail because of its name, whatever letters the column holds.
+/// A start succeeds whatever letters the column of names can hold.
 #[test]
 fn names_fit_a_column_of_plain_letters() {
     let database = database(&MariaDb::shared());
@@ -167,7 +167,7 @@ fn names_fit_a_column_of_plain_letters() {
     assert_eq!(names, [("h?st?".to_owned(), "8?".to_owned())]);
 }
 
-/// Anybody may have written the names in the table, and they are printed to a terminal.
+/// Anybody may have written the names in the table, and a terminal shows them.
 #[test]
 fn names_do_not_steer_the_terminal() {
     let database = database(&MariaDb::shared());
@@ -181,7 +181,7 @@ fn names_do_not_steer_the_terminal() {
     assert!(list.stdout.ends_with("  a\\u{1b}[2J\\n\"b:80\n"), "{list:?}");
 }
 
-/// A URL in the wrong place is refused without its password, and nothing is created.
+/// The error omits the password, and nothing is created.
 #[test]
 fn a_url_in_the_wrong_place_is_not_shown() {
     const URL: &str = "mysql://root:s3cret@db/ids";
@@ -220,7 +220,7 @@ fn a_url_in_the_wrong_place_is_not_shown() {
     assert!(text.contains("set UIDRING_URL to the same URL"), "{text}");
 }
 
-/// clap reports what has no URL in it; help is not an error, although it shows what a URL looks like.
+/// clap reports errors without a URL. Help is no error, although it shows the form of URLs.
 #[test]
 fn other_slips_are_told_as_ever() {
     let home = Home::new();

@@ -1,5 +1,5 @@
-//! The program with a real MySQL-compatible server: many starts at once, starts that are killed,
-//! servers that fail in every way.
+//! The program on a real MySQL-compatible server: simultaneous starts, killed starts, and servers that fail in every
+//! way.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,10 +19,10 @@ use uidring_testkit::proxy::{Proxy, Verdict};
 use crate::support::program::{command, database, failure, ids, with, worker_of, wrong_usage};
 use crate::support::{Home, Run};
 
-/// What the statement that takes a worker id begins with.
+/// How the statement that acquires a worker id begins.
 const INSERT: &str = "INSERT INTO WORKER_NODE";
 
-/// The uids of the whole lines; the last line may be incomplete.
+/// Returns the uids of whole lines. The last line may be incomplete.
 fn whole_lines(output: &str) -> Vec<Uid> {
     let end = output.rfind('\n').map_or(0, |end| end + 1);
     output[..end].lines().map(|line| line.parse().expect("a uid")).collect()
@@ -66,7 +66,7 @@ fn sixty_four_starts_at_once() {
     assert_eq!(workers.len(), 64);
 }
 
-/// Kills by process id: the same thread waits for the child later, so the id is still its own.
+/// Kills by process id. The same thread waits for the child later, so the id is still valid.
 fn kill(id: u32) {
     let status = Command::new("kill").args(["-KILL", &id.to_string()]).status();
     assert!(status.expect("kill is there").success());
@@ -78,7 +78,7 @@ fn two_hundred_starts_that_are_killed() {
     let home = Home::new();
     let mut all = Vec::new();
     let mut unspoken = 0;
-    // Longer where starts take longer, so that some get to speak.
+    // Adapts to slow starts, so that some get to print.
     let mut longest = Duration::from_millis(40);
     for round in 0..200_u64 {
         let victim = Arc::new(Mutex::new(0));
@@ -88,8 +88,8 @@ fn two_hundred_starts_that_are_killed() {
         };
         let port = database.server().port();
         let proxy = match round % 10 {
-            // Before the server gets the INSERT; after it, before the program knows; the same
-            // with the COMMIT. The rest at any moment.
+            // Before the server gets the INSERT; after it, before the program knows; the same for the COMMIT; else at
+            // any moment.
             0 => Some(Proxy::before(port, INSERT, shot)),
             1 => Some(Proxy::after(port, INSERT, move || {
                 shot();
@@ -161,8 +161,8 @@ fn a_server_that_is_away_is_an_error_within_the_deadline() {
     assert!(again > first, "{again} after {first}");
 }
 
-/// The server dies at each step of the assignment and comes back. The start succeeds in a new
-/// connection, with a row that is there for good.
+/// The server dies at each step of the assignment and comes back. The start succeeds on a new connection, with a row
+/// that stays.
 #[test]
 fn a_server_killed_in_the_middle_costs_a_key_at_the_most() {
     let server = MariaDb::start();
@@ -305,7 +305,7 @@ fn tls_is_checked() {
     assert!(text.contains("may also demand TLS"), "{text}");
     let text = failure(&mut trusting(&good.url(), &stranger.certificate()));
     assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
-    // The check may be turned off, but not while an authority is named.
+    // The check may be turned off, but not with an authority named.
     let unchecked = format!("{}?tls=unverified", good.url());
     let run = Run::of(&mut command(&home, "generate", &unchecked));
     assert!(run.status == Some(0) && run.stderr.contains("tls=unverified accepts any"), "{run:?}");

@@ -1,4 +1,4 @@
-//! Worker ids of pods' ordinals, with a file on a volume: `--worker ordinal`.
+//! Worker ids from pods' ordinals, with a file on a volume: `--worker ordinal`.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ use uidring::{Bits, Layout, Tick, Uid};
 use crate::serve::{REDIS, Server, ask, ids};
 use crate::support::{Home, Run};
 
-/// Four uids a tick: generators borrow seconds of the future, and a start at the clock would repeat uids.
+/// With four uids a tick, generators borrow seconds, so a start at the clock would repeat uids.
 const LAYOUT: &str = "--layout 41/16/2/ms/2026-01-01";
 
 fn layout() -> Layout {
@@ -22,12 +22,12 @@ fn layout() -> Layout {
     Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
 }
 
-/// A folder that is no file system in memory, as `/tmp` may be.
+/// Returns a folder on a disk, unlike `/tmp`, which may be in memory.
 fn volume() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
-/// The program as the pod with this ordinal, with its volume. `options` follow in the URL, each after a `&`.
+/// Returns the program as the pod with this ordinal and volume. `options` follow in the URL, each after a `&`.
 fn pod(home: &Home, ordinal: &str, volume: &Path, words: &str, options: &str) -> Command {
     let mut command = home.command(words);
     let url = format!("sqlite:{}?mode=rwc{options}", volume.join("uidring.db").display());
@@ -64,7 +64,7 @@ fn a_pod_has_one_worker_id_over_all_starts() {
     let mut all = Vec::new();
     for number in 0..20 {
         let mut command = pod(&home, "3", volume.path(), &words, "&ordinal-offset=40");
-        // By the label, or by the name of the host.
+        // From the label, or from the host name.
         if number % 2 == 1 {
             command.env_remove("UIDRING_ORDINAL").env("HOSTNAME", "app-3.app.shop.svc");
         }
@@ -102,7 +102,7 @@ fn the_file_is_for_one_worker_id_and_nothing_else() {
         let words = format!("{words} -u sqlite:{}?mode=rwc", file.display());
         refused(&mut home.command(&words), 1, &["worker id 0 alone", wanted]);
     }
-    // The row, by its own protocol.
+    // A lease is allowed: it gets the same row by the same protocol.
     let words = format!("generate {LAYOUT} --worker lease -u sqlite:{}?mode=rwc", file.display());
     assert_eq!(uids(&home.stdout(&words)).iter().map(worker_of).collect::<Vec<_>>(), [0]);
 
@@ -188,7 +188,7 @@ fn flags_and_variables_that_are_wrong() {
     assert!(!home.folder.path().join("a.db").exists());
 }
 
-/// A pod that was deleted by force may live on; the new one has to wait, and is told for whom.
+/// A pod deleted by force may live on. The new one waits, and says for whom.
 #[test]
 fn a_twin_is_refused_while_the_other_lives() {
     let (home, volume) = (Home::new(), volume());
@@ -213,7 +213,7 @@ fn a_twin_is_refused_while_the_other_lives() {
 #[test]
 fn a_pod_that_was_killed_goes_on_above() {
     let (home, volume) = (Home::new(), volume());
-    // Longer than a process may have to wait for a processor: it would lose its lease.
+    // The lease is longer than a process waits for a processor, so it is not lost.
     let words = format!("generate {LAYOUT} -n");
     let mut all: Vec<Uid> = Vec::new();
     for generator in ["clock", "cached", "cached"] {
@@ -238,8 +238,8 @@ fn a_pod_that_was_killed_goes_on_above() {
     assert!(all.iter().all(|uid| worker_of(uid) == 0));
 }
 
-/// Pods of one ordinal that stand still while the next takes over, as on a node that does not answer, and
-/// that go on when it has been issuing for long.
+/// Pods of one ordinal are stopped while the next takes over, as on a node that does not answer, and continue when it
+/// has been issuing for long.
 #[cfg(target_os = "linux")]
 #[test]
 fn pods_that_come_back_repeat_nothing() {
@@ -265,7 +265,7 @@ fn pods_that_come_back_repeat_nothing() {
     for (server, client) in &mut standing {
         server.signal(18);
         let late = ask(client, "INCR uid", 2_000);
-        // Without a lease, it ends.
+        // Without a lease, the server ends.
         let is_lost = |last: &String| last.starts_with("-ERR the lease of the worker id is lost");
         assert!(late.len() < 2_000 || late.last().is_some_and(is_lost), "{:?}", late.last());
         all.extend(ids(&late));
@@ -276,7 +276,7 @@ fn pods_that_come_back_repeat_nothing() {
     assert!(all.len() >= 42_000, "{}", all.len());
 }
 
-/// Pods of one ordinal that are killed, deleted, stopped and continued at random.
+/// Pods of one ordinal are killed, deleted, stopped and continued at random.
 #[test]
 fn a_storm_over_one_volume_repeats_nothing() {
     let (home, volume) = (Home::new(), volume());
@@ -339,7 +339,7 @@ fn read(mut output: impl Read) -> Vec<u64> {
     }
 }
 
-/// What a container has: a root of layers (overlay), a volume, an `emptyDir`, and a file system in memory.
+/// The mounts of a container: an overlay root, a volume, an `emptyDir`, and a file system in memory.
 #[cfg(target_os = "linux")]
 const CONTAINER: &str = r#"
 set -e
@@ -363,7 +363,7 @@ shift 2
 exec chroot root /uidring "$@"
 "#;
 
-/// In the mounts of a real container, of which the volume alone stays.
+/// With the mounts of a real container, of which only the volume stays.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_container_keeps_files_on_volumes_alone() {

@@ -1,4 +1,4 @@
-//! What people read, run as it stands: the pages of `docs`, the program's help, and the README.
+//! Runs what people read: the pages of `docs`, the program's help, and the README.
 
 mod docs;
 mod help;

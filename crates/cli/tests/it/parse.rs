@@ -1,4 +1,4 @@
-//! `uidring parse`: it reads what `uidring generate` prints, and survives what it does not.
+//! `uidring parse` reads what `uidring generate` prints, and survives other input.
 
 use std::fs::File;
 
@@ -69,11 +69,11 @@ fn known_uids() {
             "\n"
         )
     );
-    // An hour after Twitter's epoch, worker 5, sequence 7:
-    // 3,600,000 × 2^22 + 5 × 2^12 + 7 = 15,099,494,400,000 + 20,480 + 7.
+    // An hour after Twitter's epoch, worker 5, sequence 7: 3,600,000 × 2^22 + 5 × 2^12 + 7 = 15,099,494,400,000 +
+    // 20,480 + 7.
     let twitter = "--layout 41/10/12/ms/2010-11-04T01:42:54.657Z";
-    // The example of UidGenerator's own documentation, whose sample layout begins on 2016-09-20 in
-    // Beijing; it says 12:15:46 there, worker 4 and sequence 9.
+    // The example of UidGenerator's documentation: its sample layout begins on 2016-09-20 in Beijing, and it says
+    // 12:15:46 there, worker 4, sequence 9.
     let baidu = "--layout 29/21/13/s/2016-09-20T00:00:00+08:00";
     for (layout, uid, fields) in [
         (twitter, "15099494420487", ("2010-11-04T02:42:54.657Z", 5, 7)),
@@ -88,13 +88,13 @@ fn known_uids() {
             (&worker_id.into(), &sequence.into())
         );
     }
-    // The first one again, in base32 7 × 32^7 + 24 × 32^2 + 2, where R is 24 and o a zero.
+    // The first uid again. In base32, it is 7 × 32^7 + 24 × 32^2 + 2, where R is 24 and o is zero.
     for words in ["0x3800006002", "--format hex 3800006002", "--format base32 7oooor02"] {
         assert_eq!(uids(&parse(&home, words, b"")), ["240518193154"], "{words}");
     }
 }
 
-/// JavaScript's numbers hold every whole number up to 2^53, and other readers of JSON round, too.
+/// JavaScript holds whole numbers up to 2^53. Other readers of JSON round, too.
 #[test]
 fn json_holds_uids_as_strings_of_digits() {
     let home = Home::new();
@@ -130,7 +130,7 @@ fn json_is_recognised_in_every_form_of_lines() {
 fn what_cannot_be_read_names_the_formats_that_could() {
     let home = Home::new();
     for (words, hint) in [
-        // One uid, of 31 January 2026.
+        // One uid of 31 January 2026, in several forms.
         ("6Ztf1NX1o2", "; --format base62 could read it\n"),
         ("013c68000000e02a", "; --format hex could read it\n"),
         ("2F3800001R1A", "; --format base32 could read it\n"),
@@ -146,7 +146,7 @@ fn what_cannot_be_read_names_the_formats_that_could() {
     }
 }
 
-/// That of a Snowflake id by the default layout lies some 14 months after the id was made.
+/// Read in the default layout, a Snowflake id's time is some 14 months too late.
 #[test]
 fn an_implausible_time_names_the_layouts_that_would_explain_it() {
     let home = Home::new();
@@ -223,7 +223,7 @@ fn line_ends_of_both_kinds_are_read() {
     assert_eq!(uids(&parse(&home, "", b"1\r\n2\n3\r\n")), ["1", "2", "3"]);
     assert_eq!(uids(&parse(&home, "-", b"1\n2")), ["1", "2"], "a dash is stdin");
     assert_eq!(uids(&parse(&home, "", b"")), [""; 0]);
-    // Blank lines are skipped, and a byte order mark; a carriage return elsewhere does not end a line.
+    // Blank lines and a byte order mark are skipped. A carriage return within a line does not end it.
     let run = Run::with_input(&mut home.command("parse"), b"\xef\xbb\xbf4\r\n\n\r\n1\r2\n3\n\n");
     assert_eq!(good(&run), ["4", "3"]);
     assert_eq!(reported(&run, "line"), [4]);
@@ -247,7 +247,7 @@ fn an_over_long_line_is_reported_and_the_rest_still_comes() {
     assert_eq!(reported(&run, "line"), [2, 4, 6]);
     assert!(run.stderr.len() < 1_000, "the line itself is not repeated");
 
-    // Zeros at the front change nothing, up to the greatest length of a line.
+    // Leading zeros are allowed, up to the greatest length of a line.
     let zeros = |length: usize| format!("{:0>length$}\n", 5);
     let input = [zeros(256), zeros(257), zeros(256)].concat();
     let run = Run::with_input(&mut home.command("parse"), input.as_bytes());
@@ -265,7 +265,6 @@ fn input_that_cannot_be_read_is_a_failure() {
     assert!(stderr.starts_with("error: reading stdin: "), "{stderr}");
 }
 
-/// What `uidring parse` prints when all of its input is good.
 fn parse(home: &Home, words: &str, input: &[u8]) -> Vec<Value> {
     let run = Run::with_input(&mut home.command(&format!("parse {words}")), input);
     assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
@@ -284,13 +283,13 @@ fn uids(parsed: &[Value]) -> Vec<&str> {
     parsed.iter().map(|fields| text(fields, "uid")).collect()
 }
 
-/// The uids that were read from partly wrong input.
+/// Returns the uids read from partly wrong input.
 fn good(run: &Run) -> Vec<String> {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     uids(&objects(run)).into_iter().map(ToOwned::to_owned).collect()
 }
 
-/// The numbers of the lines or arguments that were reported, each with a reason.
+/// Returns the numbers of the reported lines or arguments, each with a reason.
 fn reported(run: &Run, what: &str) -> Vec<usize> {
     let number = |line: &str| {
         let rest = line.strip_prefix("error: ")?.strip_prefix(what)?.strip_prefix(' ')?;

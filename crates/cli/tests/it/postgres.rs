@@ -1,5 +1,5 @@
-//! The program and a real PostgreSQL server: where the server's URL comes from, that it is not shown, and the
-//! commands about the tables.
+//! The program on a real PostgreSQL server: sources of the server's URL, keeping it secret, and the commands about the
+//! tables.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use uidring_testkit::postgres::{Database, Postgres};
 use crate::support::program::{failure, worker_of, wrong_usage};
 use crate::support::{Home, Run};
 
-/// A database with all tables, and a tag.
+/// Returns a database with all tables, and a tag.
 fn database() -> Database {
     let database = Postgres::shared().database();
     let home = Home::new();
@@ -20,7 +20,6 @@ fn database() -> Database {
     database
 }
 
-/// `uidring` with these arguments, on the database at this URL.
 fn command(home: &Home, words: &str, url: &str) -> Command {
     let mut command = home.command(words);
     command.env("UIDRING_URL", url);
@@ -43,7 +42,7 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     assert!(by_flag.stderr.contains("name that with --url-file"), "{by_flag:?}");
     assert!(!by_flag.stderr.contains("%40"), "{by_flag:?}");
     assert_eq!(assign(home.command("worker assign --url-file url")), "2");
-    // A flag wins over the environment, which wins over the user's own file.
+    // A flag wins over the environment, which wins over the default file.
     let elsewhere = "postgres://u:s3cret@127.0.0.1:1/d";
     assert_eq!(assign(command(&home, "worker assign --url-file url", elsewhere)), "3");
     assert_eq!(assign(command(&home, "worker assign", &database.url())), "4");

@@ -1,4 +1,4 @@
-//! A range of worker ids of a database: recorded once, obeyed by starts and leases, and shown.
+//! A database's range of worker ids: recorded once, obeyed by starts and leases, and shown.
 
 use uidring::Layout;
 use uidring_testkit::etcd::Etcd;
@@ -14,14 +14,13 @@ fn succeeds(home: &Home, words: &str) -> Run {
     run
 }
 
-/// The worker id of the uid that was generated.
 fn worker_of(home: &Home, words: &str) -> u64 {
     let uid = succeeds(home, &format!("generate {words} {LAYOUT}")).stdout;
     let layout: Layout = "41/10/12 in ms since 2026-01-01T00:00:00Z".parse().expect("possible");
     layout.decode(uid.trim().parse().expect("a uid")).expect("of the layout").worker_id
 }
 
-/// `place` is what the flags name, `other` another database.
+/// `place` are the flags of a database, `other` those of another one.
 fn a_range_is_recorded_obeyed_and_shown(place: &str, other: &str) {
     let home = Home::new();
     let init = |words: &str| home.run(&format!("worker init {words}"));

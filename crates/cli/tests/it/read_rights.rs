@@ -1,4 +1,4 @@
-//! What only reads needs no right to write.
+//! Commands that only read need no right to write.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ fn of_a_file() {
     fs::create_dir(&folder).expect("made");
     let file = folder.join("workers.db").into_os_string().into_string().expect("text");
     let url = format!("sqlite:{}", file.replace('#', "%23"));
-    // Not by `fill`, whose words have no spaces.
+    // Not by `fill`, which splits at spaces.
     let on_file = |words: &str| {
         let mut command = home.command(words);
         Run::of(command.arg("-u").arg(&url))
@@ -61,7 +61,7 @@ fn of_a_file() {
         fs::set_permissions(&folder, Permissions::from_mode(folder_mode)).expect("mine");
     };
     set(0o555, 0o444);
-    // Root may write anything, unless it gives that up.
+    // Root may write anything, so it drops its capabilities.
     let without_powers = |words: &str| {
         let script = format!(
             r#"if [ "$(id -u)" = 0 ]; then set -- setpriv --bounding-set=-all "$1"; fi

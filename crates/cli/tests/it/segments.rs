@@ -1,4 +1,4 @@
-//! The program and segments: tags that people add, list and look at, in a file and on a real server.
+//! Segments: adding, listing and showing tags, in a file and on a real server.
 
 use std::fs;
 use std::thread;
@@ -16,7 +16,7 @@ fn json(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).expect("JSON")
 }
 
-/// The commands about tags, wherever the table is; `run` runs the program there.
+/// Tries the commands about tags. `run` runs the program on any table.
 fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
     let made = run(&["create", "orders", "--step", "1000"]);
     assert_eq!((made.status, &*made.stdout), (Some(0), ""), "{made:?}");
@@ -89,7 +89,7 @@ fn tags_in_the_users_own_file() {
     assert!(!home.folder.path().join("uidring/workers.db").exists());
 }
 
-/// The file of worker ids may be the file of segments.
+/// Worker ids and segments may share a file.
 #[test]
 fn tags_in_a_file_of_worker_ids() {
     let home = Home::new();
@@ -156,7 +156,6 @@ fn a_tag_whose_end_cannot_be_read_is_listed_so_and_not_deleted() {
     );
 }
 
-/// The ids that a run printed.
 fn ids(run: &Run) -> Vec<u64> {
     assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
     run.stdout.lines().map(|line| line.parse().expect("a number")).collect()
@@ -217,7 +216,7 @@ fn processes_at_once_on_one_file() {
     assert_eq!(max_id(&home), 1 + reserved);
 }
 
-/// On a server; what a killed run has reserved is not printed by another.
+/// On a server, another run does not print what a killed run has reserved.
 #[test]
 fn a_killed_run_repeats_nothing() {
     let database = MariaDb::shared().database();
@@ -327,7 +326,7 @@ fn wrong_usage_does_nothing() {
     assert!(path.contains("that is a URL, not a path"), "{path}");
 }
 
-/// Whoever deletes a tag learns where it ended, or it stays.
+/// Deleting a tag either reports where it ended, or fails.
 #[test]
 fn where_a_deleted_tag_ended_is_not_lost() {
     let home = Home::new();
@@ -350,7 +349,7 @@ fn where_a_deleted_tag_ended_is_not_lost() {
     }
 }
 
-/// Anybody may have written the tags and descriptions, and they are printed to a terminal.
+/// Anybody may have written the tags and descriptions, and a terminal shows them.
 #[test]
 fn names_do_not_steer_the_terminal() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! `uidring serve`: its settings, its sockets, how it ends, and that nothing comes twice however it does.
+//! `uidring serve`: its settings, sockets and end. No id may repeat, however it ends.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,27 +14,27 @@ use crate::support::{Home, Run};
 
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Nowhere but for Redis, at a port of its own.
+/// Only Redis, on any free port.
 pub const REDIS: &str = "serve --redis 0 --http none --thrift none --batch none";
 
 pub struct Server {
     pub child: Child,
     stderr: BufReader<ChildStderr>,
-    /// What it said before it served.
+    /// What it printed before it served.
     pub said: String,
 }
 
 impl Server {
-    /// Starts it, and waits until it serves.
+    /// Starts the server, and waits until it serves.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().expect("it starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
-        // Of an ordinal, without segments, the worker id is the last that it says.
+        // With an ordinal there are no segments, and the worker id is the last line.
         let said = read_until(&mut stderr, &["tags of segments", "from the ordinal"]);
         Self { child, stderr, said }
     }
 
-    /// Reads what it says until it has said this, and returns that.
+    /// Reads its messages up to this text, and returns them.
     #[cfg(feature = "mysql")]
     pub fn wait_for(&mut self, text: &str) -> String {
         read_until(&mut self.stderr, &[text])
@@ -52,7 +52,7 @@ impl Server {
         Some(BufReader::new(stream))
     }
 
-    /// Answers to a line, sent so many times at once.
+    /// Returns the answers to a line, sent this many times at once.
     pub fn ask(&self, line: &str, times: usize) -> Vec<String> {
         ask(&mut self.client().expect("it listens"), line, times)
     }
@@ -63,8 +63,7 @@ impl Server {
         assert!(status.expect("kill").success());
     }
 
-    /// Stops a server when it has no lock of the file: on a node that does not answer, its locks are no other
-    /// node's, but here they are.
+    /// Stops the server when it has no lock on the file. On another node, its locks would not matter, but here they do.
     #[cfg(target_os = "linux")]
     pub fn stand_still(&self) {
         let begin = Instant::now();
@@ -81,7 +80,6 @@ impl Server {
         }
     }
 
-    /// What it says until it ends, and its status.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.stderr.read_to_string(&mut rest).expect("UTF-8");
@@ -96,7 +94,6 @@ impl Drop for Server {
     }
 }
 
-/// Reads lines until one of the texts has come.
 fn read_until(stderr: &mut impl BufRead, texts: &[&str]) -> String {
     let mut said = String::new();
     while !texts.iter().any(|text| said.contains(text)) {
@@ -106,14 +103,14 @@ fn read_until(stderr: &mut impl BufRead, texts: &[&str]) -> String {
     said
 }
 
-/// As many answers as come before the connection breaks.
+/// Returns the answers up to a break of the connection.
 pub fn ask(client: &mut BufReader<TcpStream>, line: &str, times: usize) -> Vec<String> {
     let sent = client.get_mut().write_all(format!("{line}\r\n").repeat(times).as_bytes());
     let mut answers = Vec::new();
     while sent.is_ok() && answers.len() < times {
         let mut answer = String::new();
         match client.read_line(&mut answer) {
-            // A line that was cut off is no answer.
+            // A line that is cut off is not an answer.
             Ok(_) if answer.ends_with('\n') => answers.push(answer.trim_end().to_owned()),
             _ => break,
         }
@@ -150,7 +147,7 @@ fn a_tag_that_a_name_hides_is_told() {
     for tag in ["orders", "theirs", "browser"] {
         assert_eq!(home.run(&format!("segment create {tag} --step 100")).status, Some(0));
     }
-    // Of another program, that is: ours creates none of this name.
+    // As another program may do; ours creates no tag of this name.
     let file = home.folder.path().join("uidring/segments.db");
     let table = rusqlite::Connection::open(file).expect("opens");
     let rename = "UPDATE leaf_alloc SET biz_tag = 'uid' WHERE biz_tag = 'theirs'";
@@ -176,7 +173,6 @@ fn what_it_advises_is_about_its_own_file() {
     let create = "`uidring segment create TAG --step S -u 'sqlite:ids.db?mode=rwc'` creates one\n";
     assert!(server.said.ends_with(create), "{}", server.said);
     drop(server);
-    // Also where its settings name it.
     let url = format!("sqlite:{}?mode=rwc", home.folder.path().join("ids.db").display());
     fs::write(home.folder.path().join("serve.toml"), format!("url = '{url}'\n")).expect("written");
     let server = Server::start(&mut home.command(&format!("{REDIS} --config serve.toml")));
@@ -200,7 +196,7 @@ fn of_many_tags_it_says_a_few() {
     server.signal(15);
     let (status, said) = server.end();
     assert_eq!(status, Some(0), "{said}");
-    // Those that issued the most.
+    // Names with the most ids.
     assert!(said.contains("tag24: 24 ids issued\n") && said.contains("tag13: 13 ids issued\n"));
     assert!(!said.contains("tag12") && said.contains("33 ids of 3 more names issued\n"), "{said}");
 }
@@ -274,7 +270,7 @@ fn settings_are_checked_without_a_worker_id() {
     assert!(!home.folder.path().join("uidring").exists(), "nothing was made");
 }
 
-/// What the server would fail on a moment later.
+/// A check finds what would fail a start.
 #[test]
 fn what_a_start_would_fail_on_is_found_by_a_check() {
     let home = Home::new();
@@ -383,7 +379,7 @@ fn a_file_of_settings() {
             run.stderr
         );
     }
-    // A name has the URL and the options above the tables, but for its own; one with a URL has that alone.
+    // A name inherits the URL and options above the tables, except its own. One with a URL has only its own.
     let text = format!(
         "redis = 0\nhttp = 'none'\nthrift = 'none'\nbatch = 'none'\nurl = 'sqlite:{}?mode=rwc&layout=uid'\n\
          max-batch = 10\nmax-lag = '2s'\n[names.browser]\nlayout = 'javascript-safe'\nworker = 'lease'\n\
@@ -403,7 +399,7 @@ fn a_file_of_settings() {
     assert!(browser.len() == 100 && browser.iter().all(|id| id >> 53 == 0), "{browser:?}");
     assert!(server.ask("UID.NEXT COUNT 11", 1)[0].contains("from 1 to 10"));
     drop(server);
-    // A flag counts more than a variable, and that more than the file; a flag's store replaces the file's.
+    // A flag beats a variable, which beats the file. A flag's store replaces the file's.
     let mut command =
         home.command("serve --config serve.toml -u sqlite:others.db?mode=rwc --max-batch 12");
     let server = Server::start(command.env("UIDRING_SERVE_MAX_BATCH", "11"));
@@ -416,7 +412,7 @@ fn a_file_of_settings() {
     assert!(server.ask("UID.NEXT COUNT 12", 1)[0].contains("from 1 to 11"));
 }
 
-/// A name has the URL and the options above the tables, and its own over them; one with a URL has that alone.
+/// A name inherits the URL and options above the tables, and overrides them. One with a URL has only its own.
 #[test]
 fn a_name_of_the_file_starts_from_what_stands_above_it() {
     let home = Home::new();
@@ -441,7 +437,7 @@ fn a_name_of_the_file_starts_from_what_stands_above_it() {
         is_from(&above, name, layout, "ids.db");
     }
     is_from(&above, "own", "28/22/13", "worker id 7 from the URL");
-    // Another URL has no options of the file's URL.
+    // Another URL gets none of the options of the file's URL.
     for (flags, variable, file) in [
         ("-u sqlite:flag.db?mode=rwc", Some("nonsense"), "flag.db"),
         ("", Some("sqlite:?mode=rwc"), "workers.db"),
@@ -452,7 +448,7 @@ fn a_name_of_the_file_starts_from_what_stands_above_it() {
         }
         is_from(&said, "own", "28/22/13", "worker id 7 from the URL");
     }
-    // A flag counts more than the file's key, but not more than that of a name.
+    // A flag beats the file's key, but not a name's key.
     fs::write(
         home.folder.path().join("serve.toml"),
         "layout = '30/20/13'\n[names.other]\nlayout = '29/21/13'\n",
@@ -489,7 +485,7 @@ fn takes_of_a_server_have_no_policy_of_their_own() {
 #[test]
 fn ports_that_are_taken() {
     let home = Home::new();
-    // If it cannot be had, somebody else has it.
+    // If this fails, the port is in use anyway.
     let _usual = TcpListener::bind("127.0.0.1:7609");
     let server = Server::start(&mut home.command("serve --redis 0 --http none"));
     assert!(
@@ -502,7 +498,7 @@ fn ports_that_are_taken() {
     let run = home.run(&asked);
     assert_eq!(run.status, Some(1), "{run:?}");
     assert!(run.stderr.contains("listening on --redis 127.0.0.1:"), "{run:?}");
-    // A socket that somebody listens at is not replaced, one that a crash has left is.
+    // A socket in use is not replaced; one left by a crash is.
     let second = "serve --redis 0 --http none --thrift none";
     let other = Server::start(&mut home.command(second));
     assert!(other.said.contains("warning: no batch: "), "{}", other.said);
@@ -520,7 +516,7 @@ fn ports_that_are_taken() {
     assert!(!socket.exists());
 }
 
-/// As systemd does it: a socket is handed over, and the server says when it is ready, and when it ends.
+/// As with systemd: a socket is handed over, and the server reports when it is ready, and when it ends.
 #[test]
 fn systemd() {
     const SCRIPT: &str = "
@@ -579,7 +575,7 @@ os.execv(sys.argv[2], sys.argv[2:])
     assert_eq!(server.end().0, Some(0));
 }
 
-/// Its supervisor starts it again. With a tag it goes on.
+/// Its supervisor starts it again. With a tag, it goes on.
 #[test]
 fn a_server_that_has_lost_all_leases_ends() {
     let home = Home::new();
@@ -601,7 +597,7 @@ fn a_server_that_has_lost_all_leases_ends() {
     assert_eq!(other.end().0, Some(0));
 }
 
-/// All that is answered while servers are killed, one after another and beside each other.
+/// Checks all answers of servers that are killed, one after another and side by side.
 fn torture(options: &str, starts: usize) {
     let home = Home::new();
     let words = format!("{REDIS} -u sqlite:workers.db?mode=rw{options}");
@@ -651,7 +647,7 @@ fn torture(options: &str, starts: usize) {
     assert!(seen.len() > starts * 100, "{}", seen.len());
 }
 
-/// What ends a program that does not handle it.
+/// Signals that end a program by default.
 #[test]
 fn signals_that_end_programs_drain_the_server() {
     let home = Home::new();
@@ -666,7 +662,7 @@ fn signals_that_end_programs_drain_the_server() {
         server.signal(signal);
         assert_eq!(server.end().0, Some(0), "{signal}");
     }
-    // Without anything to read again, a hangup changes nothing.
+    // With no files to read again, a hangup changes nothing.
     let server = Server::start(&mut home.command(&words));
     server.signal(1);
     assert_eq!(ids(&server.ask("INCR uid", 10)).count(), 10);
@@ -674,7 +670,7 @@ fn signals_that_end_programs_drain_the_server() {
     assert_eq!(server.end().0, Some(0));
 }
 
-/// By default, one client cannot use up the time of all.
+/// By default, one client cannot use up everybody's time.
 #[test]
 fn a_client_that_takes_all() {
     let home = Home::new();
@@ -685,7 +681,7 @@ fn a_client_that_takes_all() {
         let mut client = server.client().expect("it listens");
         let begin = Instant::now();
         let mut count = 0;
-        // Many at a time: a round trip takes milliseconds on a busy machine.
+        // Send many at a time: a round trip takes milliseconds on a busy machine.
         let error = loop {
             let answers = ask(&mut client, "INCR uid", 64);
             count += answers.iter().filter(|answer| answer.starts_with(':')).count() as u64;
@@ -699,13 +695,13 @@ fn a_client_that_takes_all() {
         assert!(error.starts_with("-TRYAGAIN "), "{error}");
         assert!(count >= 4 * limit, "{count}");
     }
-    // Whoever wants more says so.
+    // With a higher limit, more is possible.
     let words = format!("{REDIS} --wait 30s --layout 31/22/2 --max-borrow 2h");
     let server = Server::start(&mut home.command(&words));
     assert!(server.ask("UID.NEXT COUNT 20000", 1)[0].starts_with("*20000"));
 }
 
-/// How many servers are started and killed: more by the environment.
+/// How many servers to start and kill. The environment may ask for more.
 fn starts() -> usize {
     std::env::var("UIDRING_SERVE_STARTS").map_or(12, |starts| starts.parse().expect("a number"))
 }
@@ -720,12 +716,12 @@ fn nothing_comes_twice_with_leases_however_servers_end() {
     torture("&worker=lease&lease=5s&lease-wait=60s", starts());
 }
 
-/// A server that stands still while its lease runs out issues nothing that the next holder may issue.
+/// A server stopped until its lease has expired issues nothing that the next holder may issue.
 #[test]
 fn a_server_that_stands_still() {
     let home = Home::new();
     assert_eq!(home.run("worker init --leases -u sqlite:workers.db").status, Some(0));
-    // One worker id for both.
+    // Both need the same worker id.
     let words = format!(
         "{REDIS} -u sqlite:workers.db?lease=1s&lease-wait=60s --worker lease --layout 31/1/20"
     );
@@ -736,12 +732,11 @@ fn a_server_that_stands_still() {
     let second = Server::start(&mut home.command(&words));
     all.extend(ids(&second.ask("INCR uid", 1_000)));
     first.signal(18);
-    // Until its own threads have had a processor, it may give what is below the stored horizon.
+    // Until its threads have run, it may issue what is below the stored horizon.
     let begin = Instant::now();
     loop {
         let late = ask(&mut client, "INCR uid", 1_000);
         all.extend(ids(&late));
-        // Without a lease, it ends.
         let is_lost = |last: &String| last.starts_with("-ERR the lease of the worker id is lost");
         if late.len() < 1_000 || late.last().is_some_and(is_lost) {
             break;
@@ -754,7 +749,7 @@ fn a_server_that_stands_still() {
     assert!(all.len() >= 3_000);
 }
 
-/// The end gives the lease back at once.
+/// The server gives the lease back at its end.
 #[test]
 fn a_lease_is_given_back() {
     let home = Home::new();
@@ -774,8 +769,8 @@ fn a_lease_is_given_back() {
     assert_eq!(workers.len(), 1, "{workers:?}");
 }
 
-/// The examples of the docs: settings, a unit of systemd, a container, and manifests of Kubernetes, whose
-/// schemas `scripts/kubernetes` knows.
+/// The examples of the docs: settings, a systemd unit, a container, and manifests of Kubernetes, whose schemas
+/// `scripts/kubernetes` knows.
 #[cfg(feature = "mysql")]
 #[test]
 fn deployments_of_the_docs() {
@@ -816,7 +811,7 @@ fn deployments_of_the_docs() {
             serde_json::from_str(words).expect("an array of words")
         };
         assert_eq!(one("command: "), ["/uidring"]);
-        // Not /readyz: a tag with a bad row would have all names restarted.
+        // Not /readyz: a tag with a bad row would restart the server with all its names.
         let (_, liveness) = manifest.split_once("livenessProbe:").expect("it has one");
         assert_eq!(liveness.lines().nth(2).map(str::trim), Some("path: /healthz"), "{name}");
         let words = one("args: ").join(" ").replace("/run/secrets/uidring/mysql-url", "url");
@@ -827,7 +822,7 @@ fn deployments_of_the_docs() {
         assert_eq!(run.status, Some(0), "{name}: {run:?}");
         assert!(run.stderr.ends_with(said), "{name}: {run:?}");
     }
-    // The variable is the one that the program reads.
+    // The program reads this variable.
     let variable = format!("- name: {}\n", uidring::worker::Ordinal::VARIABLE);
     assert!(read("statefulset.yaml").contains(&variable));
 }

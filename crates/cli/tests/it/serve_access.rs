@@ -1,4 +1,4 @@
-//! The password, certificate and key of `uidring serve`: who may read them, and that they change while it runs.
+//! The password, certificate and key of `uidring serve`: who may read them, and changing them while it runs.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -31,7 +31,7 @@ fn authority(home: &Home, name: &str) -> Authority {
     Authority::new(&folder)
 }
 
-/// The status of an answer; none if there is no connection.
+/// Returns the status of an answer; `None` without a connection.
 fn status(server: &Server, authority: &Authority, password: &str) -> Option<u16> {
     let port = server.said.split_once("https://127.0.0.1:").expect("it says where").1;
     let port = port.split_once('/').expect("a port").0;
@@ -60,7 +60,7 @@ fn a_hangup_has_them_read_again() {
     let home = Home::new();
     let [one, two] = ["one", "two"].map(|name| authority(&home, name));
     install(&home, &one.server());
-    // As some editors write it.
+    // Some editors write it so.
     write(&home, "password", "\u{feff}first\n", 0o600);
     let words = format!("serve --redis none --http 0 --thrift none --batch none {FLAGS}");
     let mut server = Server::start(&mut home.command(&words));
@@ -93,14 +93,13 @@ fn a_hangup_has_them_read_again() {
     assert!(said.contains("there is no certificate"), "{said}");
     assert_eq!(status(&server, &two, "second"), Some(200));
 
-    // A certificate that clients refuse, in place of one that they take.
+    // An expired certificate does not replace a valid one.
     install(&home, &two.expired());
     server.signal(1);
     let said = server.wait_for("certificate and key stay as they were\n");
     assert!(said.contains("--tls-cert cert.pem has expired on 2020-02-01T00:00:00Z"), "{said}");
     assert_eq!(status(&server, &two, "second"), Some(200));
 
-    // The key of another certificate.
     install(&home, &one.server());
     write(&home, "key.pem", fs::read(two.server().key).expect("there"), 0o600);
     write(&home, "password", "third\n", 0o644);
@@ -112,7 +111,7 @@ fn a_hangup_has_them_read_again() {
     assert_eq!(server.end().0, Some(0));
 }
 
-/// A pipe is read at the start. Nobody writes to it then: a hangup does not wait for that, and SIGTERM ends the server.
+/// The pipe is read at the start, and has no writer later. A hangup does not wait for one, and SIGTERM ends the server.
 #[test]
 fn a_hangup_waits_for_no_pipe() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! `uidring serve` while the world around it fails: nothing comes twice, and errors say why.
+//! `uidring serve` while its surroundings fail: no id repeats, and errors say why.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -17,8 +17,8 @@ fn assert_distinct(all: &[u64]) {
     assert_eq!(distinct.len(), all.len(), "an id came twice");
 }
 
-/// A database that answers nothing: fresh worker ids do not need it, leases end by themselves, and segments
-/// are issued until none is in memory.
+/// A database does not answer. Fresh worker ids do not need it, leases end by themselves, and segments are issued until
+/// memory has none.
 #[test]
 fn a_database_that_stands_still() {
     let mariadb = MariaDb::start();
@@ -80,7 +80,7 @@ fn a_database_that_stands_still() {
     [fresh, leased, orders].iter().for_each(|all| assert_distinct(all));
 }
 
-/// A clock that is set back and forth by hours while ids are taken, and between starts.
+/// The clock is set back and forth by hours while ids are taken, and between starts.
 #[test]
 fn a_clock_that_is_set() {
     for worker in ["", "?worker=lease&lease=5s"] {
@@ -108,7 +108,7 @@ fn a_clock_that_is_set() {
     }
 }
 
-/// A disk that takes no more: here, no file may be written above its first 4 KiB.
+/// The disk is full: here, no file may grow beyond 4 KiB.
 #[test]
 fn a_disk_that_is_full() {
     let home = Home::new();

@@ -1,15 +1,15 @@
-//! The program on SQLite files: the default one in a container, and files that it must not use.
+//! The program on SQLite files: the default file in a container, and files that it must not use.
 
 use std::fs;
 use std::process::Command;
 
 use crate::support::{Home, Run};
 
-/// `ordinals.rs` has what else is done in containers.
+/// `ordinals.rs` has more tests of containers.
 #[test]
 fn the_default_file_in_a_container_is_warned_of_or_refused() {
     let home = Home::new();
-    // As in a virtual machine, and not as in a container.
+    // In a virtual machine, the root is a disk.
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let is_disk = |line: &str| line.contains(" / / ") && line.contains(" /dev/");
     if !mounts.lines().any(is_disk) {
@@ -32,7 +32,7 @@ fn the_default_file_in_a_container_is_warned_of_or_refused() {
         assert_eq!(run("0", words), "");
         let named = run("1", &format!("{words} -u sqlite:named.db?mode=rwc"));
         assert!(named.contains("WARN named.db is on the root of a container"), "{named}");
-        // Nothing is handed out.
+        // These hand out nothing, so they do not warn.
         assert_eq!(run("1", "worker list").lines().count() + run("1", "plan").lines().count(), 0);
     }
     let wrong = Run::of(home.command("worker assign").env("UIDRING_CONTAINER", "yes"));
@@ -96,7 +96,7 @@ fn a_file_with_two_hard_links_is_refused_by_either_name() {
     assert_eq!(home.stdout("worker assign -u sqlite:a.db"), "2\n");
 }
 
-/// A process that was killed while it created the file leaves one.
+/// A process killed while it creates the file leaves this second name.
 #[test]
 fn a_temporary_name_is_no_second_name() {
     let home = Home::new();
@@ -109,7 +109,7 @@ fn a_temporary_name_is_no_second_name() {
     assert!(path(".a.db.78-0123abcd.new").exists());
 }
 
-/// Runs a script that may mount what ends with it; `None` if this user may not.
+/// Runs a script with its own mounts, which end with it. `None` if this user may not mount.
 #[cfg(target_os = "linux")]
 fn with_own_mounts(home: &Home, script: &str) -> Option<Run> {
     let shell = home.under_sh(script);
@@ -143,9 +143,9 @@ fn a_file_that_is_a_mount_point_is_refused() {
     let Some(run) = with_own_mounts(&home, &script) else { return };
     assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
     assert!(run.stderr.contains("mount the folder"), "{run:?}");
-    // In a mounted folder the log is beside it.
+    // If the folder is mounted, the log is beside the file.
     assert_eq!((run.status, &*run.stdout), (Some(0), "2\n"), "{run:?}");
-    // As in a root of its own, where nothing lists mounts.
+    // Without a list of mounts, as in a separate root.
     let script = r#"mount --bind a.db d/b.db && mount -t tmpfs none /proc && "$1" worker assign -u sqlite:d/b.db"#;
     let Some(run) = with_own_mounts(&home, script) else { return };
     assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
@@ -159,7 +159,7 @@ fn a_file_of_another_mount_namespace_is_refused() {
     let folder = home.folder.path().join("d");
     fs::create_dir(&folder).expect("made");
     assert_eq!(home.stdout("worker assign -u sqlite:d/a.db?mode=rwc"), "1\n");
-    // The child sees another file by the same path.
+    // The child has another file at the same path.
     let script = r#"mkfifo f && { unshare --mount sh -c 'mount -t tmpfs none d && "$1" worker assign \
         -u sqlite:d/a.db?mode=rwc >f && exec sleep 100' sh "$1" & } && read id <f && test "$id" = 1 &&
         { "$1" worker assign -u "sqlite:/proc/$!/root$PWD/d/a.db"; code=$?; kill $!; exit $code; }"#;
@@ -202,7 +202,7 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
         }
         assert!(!exists("new"), "{words}");
     }
-    // Nor is a folder, whose name may be mistyped.
+    // Folders are not created either, because their names may be mistyped.
     for words in ["worker init -u sqlite:new/a.db", "worker assign -u sqlite:new/a.db?mode=rwc"] {
         let run = home.run(words);
         assert_eq!(run.status, Some(1), "{run:?}");
@@ -221,7 +221,7 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
     assert_eq!(home.stdout("worker assign -u sqlite:c.db?mode=rw"), "2\n");
     assert_eq!(home.stdout("worker assign"), "1\n", "the default file");
 
-    // One that has a question mark itself.
+    // A file name with a question mark.
     assert_eq!(home.run("worker init -u sqlite:d%3F.db").status, Some(0));
     assert!(exists("d?.db"));
     for (parameters, part) in
@@ -233,7 +233,6 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
     }
 }
 
-/// The names in a folder, and what its files hold.
 fn contents(home: &Home) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(home.folder.path()).expect("a folder");
     let mut all: Vec<_> = entries
@@ -317,7 +316,7 @@ fn the_database_of_another_program_is_used_only_where_it_is_meant() {
     }
 }
 
-/// Closing it would move the log into the file.
+/// Closing the database would move the log into the file.
 #[test]
 fn the_log_that_a_crash_has_left_of_another_program_stays() {
     let (home, elsewhere) = (Home::new(), Home::new());
@@ -339,7 +338,6 @@ fn the_log_that_a_crash_has_left_of_another_program_stays() {
     assert_eq!(home.stdout("worker assign -u sqlite:a.db?foreign=true"), "1\n");
 }
 
-/// An empty database, which has no tables yet, is not another's.
 #[test]
 fn a_database_without_tables_may_become_ours() {
     let home = Home::new();
@@ -349,7 +347,7 @@ fn a_database_without_tables_may_become_ours() {
     assert_eq!(home.stdout("worker assign -u sqlite:a.db"), "1\n");
 }
 
-/// On a small disk of its own.
+/// Uses a small disk of its own.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_named_and_keeps_nothing() {
@@ -367,7 +365,7 @@ fn a_full_disk_is_named_and_keeps_nothing() {
     assert_eq!(run.stderr.matches("free some space").count(), 2, "{run:?}");
 }
 
-/// At each point of its creation.
+/// The disk becomes full at each point of the creation.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_disk_that_becomes_full_has_a_whole_file_or_none() {

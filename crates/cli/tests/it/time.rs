@@ -1,4 +1,4 @@
-//! `uidring generate` and the clock: how far uids may be ahead of it, and behind.
+//! `uidring generate` and the clock: how far ahead or behind uids may be.
 
 use std::io::{BufRead, BufReader};
 use std::process::Command;
@@ -8,7 +8,7 @@ use uidring::{Layout, Timestamp, Uid};
 
 use crate::support::{Home, Run};
 
-/// The greatest lead of the uids that the program prints, against the time when they are read.
+/// Returns the greatest lead of the printed uids over the time when they are read.
 fn greatest_lead(words: &str, count: usize) -> std::time::Duration {
     let home = Home::new();
     let mut child = home.command(&format!("{words} -n {count}")).spawn().expect("starts");
@@ -26,7 +26,7 @@ fn greatest_lead(words: &str, count: usize) -> std::time::Duration {
     greatest.expect("some")
 }
 
-/// 8,192 uids a second: this many take two seconds, or borrow some.
+/// At 8,192 uids a second, this many take two seconds, or borrow some.
 #[test]
 fn who_may_borrow_nothing_waits_for_the_clock() {
     let words = "generate --layout 28/22/13";
@@ -38,7 +38,7 @@ fn who_may_borrow_nothing_waits_for_the_clock() {
     assert!(greatest_lead(words, 1_000_000).as_secs() > 3, "without a bound it borrows");
 }
 
-/// 8,192 uids a second: half a million take a minute, of which ten seconds may be borrowed.
+/// At 8,192 uids a second, half a million take a minute, of which ten seconds may be borrowed.
 #[test]
 fn a_wait_that_is_foreseen_is_announced_with_what_helps_against_it() {
     let home = Home::new();
@@ -118,7 +118,7 @@ fn a_plan_does_the_sums_of_the_table_of_borrowing() {
         assert_eq!(plan["uids_per_second"].as_f64(), Some(f64::from(per_second)), "{layout}");
         let lead = plan["burst_lead_per_second"].as_f64().expect("a number");
         assert!((lead - borrowed).abs() < 0.05, "{layout}: {lead}");
-        // Of the whole field, as if it began today.
+        // For the whole field, as if it began today.
         let time = |key: &str| plan[key].as_str().expect(key).parse::<Timestamp>().expect("a time");
         let whole = time("last_instant").saturating_since(time("epoch")).as_secs_f64();
         let lasts = whole / (lead + 1.0) / 86_400.0;

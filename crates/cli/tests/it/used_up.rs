@@ -1,4 +1,4 @@
-//! Worker ids that run out: announced, refused with what helps, and that does.
+//! Worker ids that run out: announced, refused, and helped by what the error advises.
 
 use std::fs;
 
@@ -9,12 +9,12 @@ use uidring_testkit::postgres::Postgres;
 
 use crate::support::Home;
 
-/// With worker ids 1 to 3.
+/// Has the worker ids 1 to 3.
 const LAYOUT: &str = "--layout 40/2/10/ms/2026-01-01";
 
 fn what_is_advised_helps(url: &str) {
     let home = Home::new();
-    // With a password, in a file.
+    // A URL with a password goes into a file.
     let place = &match url.contains('@') {
         true => {
             fs::write(home.folder.path().join("url"), url).expect("writes");
@@ -34,7 +34,7 @@ fn what_is_advised_helps(url: &str) {
 
     let lease = format!("generate {place} {LAYOUT} --worker lease");
     for (words, which, why) in [
-        // They may be leased already.
+        // The worker ids may be leased already.
         (
             format!("generate {place} {LAYOUT} --worker disposable"),
             "FIRST LAST",

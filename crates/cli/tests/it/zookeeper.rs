@@ -1,4 +1,4 @@
-//! The program with a real ZooKeeper server.
+//! The program on a real ZooKeeper server.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,12 +22,12 @@ fn worker_of(run: &Run) -> u64 {
     LAYOUT.decode(uid).expect("of this layout").worker_id
 }
 
-/// The URL of a registry, with what is added to it, and the generator that Leaf has.
+/// Returns the command with a registry's URL and options, and Leaf's generator.
 fn generate(hosts: &str, name: &str, options: &str) -> String {
     format!("generate --generator leaf-snowflake -u zookeeper://{hosts}?name={name}{options}")
 }
 
-/// The program as this instance.
+/// Runs the program as this instance.
 fn run_as(home: &Home, instance: &str, words: &str) -> Run {
     Run::of(home.command(words).env("UIDRING_INSTANCE", instance))
 }
@@ -43,7 +43,7 @@ fn instances_keep_their_numbers() {
     let web_0 = run_as(&home, "web-0", &format!("{generate} -n 3"));
     assert_eq!((worker_of(&web_0), &*web_0.stderr), (1, ""));
     assert_eq!(worker_of(&run_as(&other, "web-1", &generate)), 2);
-    // The name decides, whatever host it runs on.
+    // The name decides, whatever the host.
     assert_eq!(worker_of(&run_as(&other, "web_0", &generate)), 1);
     let cache = home.folder.path().join("uidring/leaf").join(&name).join("web_0@bounded.json");
     assert!(fs::read_to_string(&cache).expect("a file").contains("\"worker_id\":1"));
@@ -69,27 +69,26 @@ fn instances_keep_their_numbers() {
 
     assert_eq!(nodes[1]["bounded"], true);
 
-    // Without the server no worker id is granted, unless the risk is accepted: then another number.
+    // Without the server, no worker id is granted, unless the risk is accepted. That gives another number.
     let away = self::generate("127.0.0.1:1", &name, "");
     let run = run_as(&home, "web-0", &away);
     assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
     let risk = "&outages=risk-repeats";
     let run = run_as(&home, "web-0", &format!("{generate}{risk}"));
     assert_eq!((worker_of(&run), &*run.stderr), (3, ""));
-    // What the client logs at every attempt is not printed.
+    // The client's own log is not printed.
     let run = run_as(&home, "web-0", &format!("{away}{risk}"));
     assert_eq!(worker_of(&run), 3);
     assert!(run.stderr.contains("worker id 3 is taken from the cache file"), "{}", run.stderr);
     assert!(run.stderr.contains("may repeat uids"), "{}", run.stderr);
-    // The other line says that the number could not be given back, if the program has learned that
-    // before it ended.
+    // A second line says that the number was not given back, if the program learns that before it ends.
     let is_own = |line: &str| line.contains("cache file") || line.contains("given back");
     assert!(run.stderr.lines().all(is_own) && run.stderr.lines().count() <= 2, "{}", run.stderr);
     let run = run_as(&home, "web-0", &format!("{away}{risk}&cache=none"));
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("there is no cache file"), "{}", run.stderr);
 
-    // One user cannot write the node of another.
+    // One user cannot write another's node.
     let with_login = |login: &str, name: &str| {
         let url = format!("zookeeper://{login}@{}?name={name}", server.hosts());
         fs::write(home.folder.path().join("url"), url).expect("writes");
@@ -104,7 +103,7 @@ fn instances_keep_their_numbers() {
         assert!(!run.stderr.contains("user:"), "{}", run.stderr);
     }
 
-    // A name of that user alone.
+    // A name of this user alone.
     let own = format!("{name}_own");
     let flags = with_login("user:one", &own);
     assert_eq!(worker_of(&by_file("generate", flags)), 1);
@@ -114,7 +113,6 @@ fn instances_keep_their_numbers() {
     let missing = format!("lacks the right to read (r) on node /snowflake/{own}/forever");
     assert!(run.stderr.contains(&missing), "{}", run.stderr);
 
-    // The program asks for sessions of 10 s.
     let run = run_as(&home, "web-0", &format!("{generate}&max-outage=9.5s"));
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("grant sessions of 10s"), "{}", run.stderr);
@@ -230,7 +228,7 @@ fn words_that_do_not_fit_are_refused_before_anything_is_done() {
     assert_eq!(fs::read_dir(home.folder.path()).expect("a folder").count(), 0, "nothing was made");
 }
 
-/// Starts the program, reads some of its uids, and kills it. Returns the greatest that was read.
+/// Starts the program, reads some of its uids, and kills it. Returns the greatest uid read.
 fn kill_at_work(command: &mut Command) -> Uid {
     let mut child: Child = command.stdin(Stdio::null()).spawn().expect("starts");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -240,7 +238,7 @@ fn kill_at_work(command: &mut Command) -> Uid {
     }
     child.kill().expect("it is our child");
     child.wait().expect("it is over");
-    // What was in the pipe was issued, too; its last line may be incomplete.
+    // Uids in the pipe were issued, too. The last line may be incomplete.
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     let whole = rest.len().saturating_sub(1);
     let rest = rest.iter().take(whole).map(|line| line.parse().expect("a uid"));
@@ -253,7 +251,7 @@ fn a_killed_process_can_start_again() {
     let name = server.name();
     let words = &generate(&server.hosts(), &name, "");
     thread::scope(|scope| {
-        // On the same host it is known to be dead; the next start waits only for what it had reserved.
+        // On the same host, it is known to be dead. The next start waits only for what it had reserved.
         scope.spawn(|| {
             let home = Home::new();
             let mut command = home.command(&format!("{words} -n 1000000000"));
@@ -265,7 +263,7 @@ fn a_killed_process_can_start_again() {
             assert!(run.stderr.contains(": the start waits "), "{run:?}");
             assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
         });
-        // On another one its session has to end first.
+        // On another host, its session has to end first.
         scope.spawn(|| {
             let home = Home::new();
             let mut command = home.command(&format!("{words} -n 1000000000"));
@@ -297,7 +295,7 @@ fn a_second_process_is_refused_and_a_running_one_is_listed() {
     let list = format!("worker list -u zookeeper://{}?name={name}", server.hosts());
     let listed = home.stdout(&list);
     assert!(listed.lines().any(|line| line.contains("yes") && line.contains("web_0")), "{listed}");
-    // A program whose output nobody reads any more succeeds, and gives the name back.
+    // A program whose output nobody reads succeeds, and gives the name back.
     drop(lines);
     assert!(first.wait().expect("ends").success());
     let next = run_as(&Home::new(), "web-0", &words);

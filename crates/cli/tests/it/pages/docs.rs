@@ -1,4 +1,4 @@
-//! The pages of `docs`: each block of commands and statements in them is run by a test.
+//! The pages of `docs`: a test runs each block of commands and statements.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,14 @@ use uidring_testkit::zookeeper::ZooKeeper;
 
 use super::help;
 
-/// Commands of the repository, which run for minutes or are what runs this test: scripts/test and scripts/verify have a
-/// short form of each.
+/// Commands of the repository. They run for minutes or run this test; scripts/test and scripts/verify have a short form
+/// of each.
 const OF_THE_REPOSITORY: &[&str] = &["cargo ", "scripts/", "UIDRING_LEASES_SEED=42 cargo "];
 
-/// Pages whose commands need a server that is running, and the test that runs them against one.
+/// Pages whose commands need a running server, and the test that provides one.
 const OF_SERVERS: &[(&str, &str)] = &[("server-http.md", "server/tests/http/docs.rs")];
 
-/// Statements, by how their block begins, and the test that takes them from the page.
+/// The start of each block of statements, and the test that reads it from the page.
 const STATEMENTS: &[(&str, &str, &str)] = &[
     ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc", "mysql/tests/server/mod.rs"),
     ("mysql.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/server/mod.rs"),
@@ -93,7 +93,7 @@ fn statements_are_taken_from_the_page_by_a_test() {
     }
 }
 
-/// What is neither run nor compiled is no code.
+/// Every block of code is run or compiled.
 #[test]
 fn programs_are_tests_of_a_crate() {
     let crates = [

@@ -1,4 +1,4 @@
-//! The help texts: each example in them runs as it stands there.
+//! The help texts: each example runs as written.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +15,7 @@ use uidring_testkit::zookeeper::ZooKeeper;
 use crate::support::program::database;
 use crate::support::{Home, Run};
 
-/// All commands with a help text of their own, as in `worker list`.
+/// Returns all commands with their own help text, such as `worker list`.
 fn commands(home: &Home) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut next = 0;
@@ -32,17 +32,14 @@ fn commands(home: &Home) -> Vec<String> {
     found
 }
 
-/// The endpoints that examples name.
 const ETCD: &str = "etcd1:2379,etcd2:2379,etcd3:2379";
 
-/// The lines of a help text's examples.
 fn examples(help: &str) -> Vec<&str> {
     let examples = help.split_once("\nExamples:\n").map_or("", |(_, examples)| examples);
     examples.lines().take_while(|line| line.starts_with("  ")).map(str::trim).collect()
 }
 
-/// Runs the examples of a text one after another, where nobody has run any: with a server of its own in the
-/// place of the one that they name, and a folder that is its own.
+/// Runs a text's examples in order, in a fresh folder and with fresh servers in place of those that they name.
 pub fn run(examples: &[&str], zookeeper: &str) {
     let home = Home::new();
     let folder = home.folder.path().to_str().expect("UTF-8").to_owned();
@@ -64,7 +61,7 @@ pub fn run(examples: &[&str], zookeeper: &str) {
     let etcd = examples.iter().any(|example| example.contains(ETCD)).then(Etcd::start);
     let etcd = etcd.as_ref().map_or_else(String::new, |server| server.address().to_string());
     for example in examples {
-        // It measures for seconds.
+        // Measure for less time.
         let script = match example.strip_prefix("uidring bench") {
             Some(rest) => {
                 format!("uidring bench --seconds 0.2{}", rest.replace(" --seconds 10", ""))
@@ -83,7 +80,7 @@ pub fn run(examples: &[&str], zookeeper: &str) {
     }
 }
 
-/// A script in which `uidring` is the program.
+/// Returns a script in which `uidring` is the program.
 fn in_path(home: &Home, script: &str) -> Command {
     home.under_sh(&format!(r#"PATH="$(dirname "$1"):$PATH"; {script}"#))
 }
@@ -110,7 +107,7 @@ fn every_example_runs_as_pasted() {
     });
 }
 
-/// The page of URLs has every option of generators and of worker ids; those of engines are many.
+/// The page has all options of generators and of worker ids; engines have too many.
 #[test]
 fn the_page_of_urls_has_the_options() {
     let page = Home::new().stdout("help urls");
@@ -119,7 +116,7 @@ fn the_page_of_urls_has_the_options() {
     }
 }
 
-/// The short help fits a screen.
+/// The short help fits on a screen.
 #[test]
 fn help_is_short() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! The README: its commands run in their order, and its program is an example.
+//! The README: its commands run in order, and its program is an example.
 
 use std::fs;
 use std::path::Path;
@@ -10,15 +10,14 @@ use crate::support::Home;
 
 const README: &str = include_str!("../../../../../README.md");
 
-/// What does not run here.
+/// Commands that do not run here.
 const NOT_RUN: &[&str] = &[
-    // It runs this test.
+    // Runs this test.
     "scripts/test",
-    // It would not end.
+    // Would not end.
     "cargo run --release -p uidring-cli --features full -- serve",
 ];
 
-/// Blocks of code, each with its language.
 fn blocks() -> Vec<(&'static str, &'static str)> {
     let blocks = README.split("\n```").skip(1).step_by(2);
     blocks.map(|block| block.split_once('\n').expect("a language")).collect()

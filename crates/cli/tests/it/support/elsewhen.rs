@@ -1,5 +1,5 @@
-//! The program under a wall clock that is wrong, or is set while it runs: Debian's faketime library
-//! stands between it and the operating system's clock.
+//! The program with a wall clock that is wrong or is set while it runs. Debian's faketime library replaces the
+//! operating system's clock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::{Home, Run};
 
-/// Where Debian puts the library, in a folder named after the machine's architecture.
+/// Returns the library's path, in a folder named after the machine's architecture.
 fn library() -> PathBuf {
     let folders = fs::read_dir("/usr/lib").expect("a folder of libraries").flatten();
     let mut found = folders
@@ -16,7 +16,6 @@ fn library() -> PathBuf {
     found.next().expect("no libfaketime here: install it with `apt-get install libfaketime`")
 }
 
-/// A home whose clock can be set.
 pub struct Elsewhen {
     pub home: Home,
     offset: PathBuf,
@@ -31,7 +30,7 @@ impl Elsewhen {
         elsewhen
     }
 
-    /// Sets it in one step, so that the program never reads half of it.
+    /// Sets the clock in one step, so that the program never reads half a value.
     pub fn set(&self, offset: i64) {
         let new = self.offset.with_extension("new");
         fs::write(&new, format!("{offset:+}\n")).expect("writes");
@@ -43,9 +42,9 @@ impl Elsewhen {
         command
             .env("LD_PRELOAD", library())
             .env("FAKETIME_TIMESTAMP_FILE", &self.offset)
-            // Read it each time the clock is read.
+            // Read the file at each reading of the clock.
             .env("FAKETIME_NO_CACHE", "1")
-            // Only the wall clock: a monotonic clock does not jump.
+            // Fake only the wall clock: a monotonic clock does not jump.
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .env_remove("FAKETIME");
         command

@@ -1,4 +1,4 @@
-//! Runs the program in a home of its own.
+//! Runs the program in its own home.
 
 #[cfg(target_os = "linux")]
 pub mod elsewhen;
@@ -11,7 +11,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// Variables that would give the program a store or an identity, and those that it refuses.
+/// Variables that would give the program a store or an identity, or that it refuses.
 const IDENTITY: &[&str] = &[
     "UIDRING_URL",
     "UIDRING_WORKER_ID",
@@ -30,8 +30,7 @@ const IDENTITY: &[&str] = &[
     "JPAAS_HOST_PORT_8080",
 ];
 
-/// A folder that is the user's home, data directory and current directory at once; it is removed
-/// when the test ends.
+/// A folder that is home, data directory and current directory at once. It is removed after the test.
 pub struct Home {
     pub folder: TempDir,
 }
@@ -41,7 +40,7 @@ impl Home {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// The program with these arguments, separated by spaces.
+    /// Returns the program with these arguments, separated by spaces.
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_uidring"));
         command
@@ -60,7 +59,7 @@ impl Home {
         command
     }
 
-    /// The program under a shell, which sets up what it starts with; the script's `$1` is the program.
+    /// Returns the program under a shell script that prepares its start; `$1` is the program.
     pub fn under_sh(&self, script: &str) -> Command {
         let program = self.command("");
         let mut command = Command::new("sh");
@@ -80,7 +79,7 @@ impl Home {
         Run::of(&mut self.command(words))
     }
 
-    /// What the program prints if it succeeds, with nothing on stderr.
+    /// Returns what the program prints, which must succeed with nothing on stderr.
     pub fn stdout(&self, words: &str) -> String {
         let run = self.run(words);
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
@@ -88,7 +87,7 @@ impl Home {
     }
 }
 
-/// What a shell runs in its background ignores SIGINT, and so would the program.
+/// A shell ignores SIGINT in background jobs, and the program would inherit that.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 fn end_when_told(command: &mut Command) {
@@ -105,10 +104,9 @@ fn end_when_told(command: &mut Command) {
 #[cfg(not(unix))]
 fn end_when_told(_: &mut Command) {}
 
-/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Run {
-    /// `None` where a signal ended it.
+    /// `None` if a signal ended it.
     pub status: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -122,8 +120,7 @@ impl Run {
     pub fn with_input(command: &mut Command, input: &[u8]) -> Self {
         let mut child = command.stdin(Stdio::piped()).spawn().expect("the program starts");
         let mut stdin = child.stdin.take().expect("it is piped");
-        // In a thread: a pipe holds only so much while nobody reads the output. A program may also not
-        // read its input.
+        // Write in a thread: a pipe is limited, and a program may not read its input.
         let output = thread::scope(|scope| {
             scope.spawn(move || stdin.write_all(input).ok());
             child.wait_with_output().expect("the program ends")

@@ -9,7 +9,6 @@ use uidring_testkit::mariadb::{Database, MariaDb};
 
 use crate::support::{Home, Run};
 
-/// A database with a table.
 pub fn database(server: &Arc<MariaDb>) -> Database {
     let database = server.database();
     let run = Run::of(Home::new().command("worker init").env("UIDRING_URL", database.url()));
@@ -17,20 +16,19 @@ pub fn database(server: &Arc<MariaDb>) -> Database {
     database
 }
 
-/// `uidring` with these arguments, on the database at this URL.
+/// Returns `uidring` with these arguments, on the database at this URL.
 pub fn command(home: &Home, words: &str, url: &str) -> Command {
     let mut command = home.command(words);
     command.env("UIDRING_URL", url);
     command
 }
 
-/// The URL with these options added to its query.
+/// Adds options to the URL's query.
 pub fn with(url: &str, options: &str) -> String {
     let sign = if url.contains('?') { '&' } else { '?' };
     format!("{url}{sign}{options}")
 }
 
-/// The worker ids that have a row.
 pub fn ids(database: &Database) -> BTreeSet<u64> {
     database.query("SELECT ID FROM WORKER_NODE").into_iter().collect()
 }
@@ -39,12 +37,12 @@ pub fn worker_of(uid: Uid) -> u64 {
     Layout::UID_GENERATOR.decode(uid).expect("of this layout").worker_id
 }
 
-/// A run that must fail with status 1, no uid, and nothing of the password anywhere.
+/// Expects a run to fail with status 1, print no uid, and show nothing of the password.
 pub fn failure(command: &mut Command) -> String {
     refused(command, 1)
 }
 
-/// The same with status 2.
+/// As [`failure`], with status 2.
 pub fn wrong_usage(command: &mut Command) -> String {
     refused(command, 2)
 }
