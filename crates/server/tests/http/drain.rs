@@ -1,4 +1,4 @@
-//! A server that ends: what was asked is answered, and connections end by themselves.
+//! A server that ends: requests are answered, and connections end by themselves.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn what_has_arrived_is_answered() {
     }
 }
 
-/// A table that loads when it is allowed to.
+/// A table that waits for permission to load.
 struct Gated(MemorySegments, Receiver<()>);
 
 impl SegmentStore for Gated {
@@ -61,7 +61,7 @@ impl SegmentStore for Gated {
     }
 
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
-        // Without a sender, it is allowed for good.
+        // Once the sender is gone, permission is permanent.
         let _ = self.1.recv();
         self.0.load(wanted, loaded);
     }
@@ -82,7 +82,7 @@ fn an_answer_under_way_is_sent() {
     let mut leaf = ask("/api/segment/get/orders");
     let mut own = ask("/v1/ids?name=orders&count=10&format=text");
     let mut gone = ask("/api/segment/get/orders");
-    // Half closed, it still waits for its answer.
+    // A half-closed connection still waits for its answer.
     let mut half = ask("/api/segment/get/orders");
     half.shutdown(std::net::Shutdown::Write).expect("it is open");
     served.wait_for_connections(4);

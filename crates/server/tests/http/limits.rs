@@ -1,4 +1,4 @@
-//! What a client may not use more of.
+//! Limits of what a client may use.
 
 use std::io::{ErrorKind, Read, Write};
 use std::thread;
@@ -19,7 +19,7 @@ fn long_heads_are_refused() {
     let endless = b"GET /".iter().copied().chain(std::iter::repeat_n(b'x', 1 << 20));
     for request in [long, many, endless.collect()] {
         let answer = served.send(&request);
-        // It closes with bytes unread, so that the answer may be lost on the way.
+        // The server closes with bytes unread, so the answer may get lost.
         if let Some((answer, _)) = Answer::split(&answer) {
             assert!(matches!(answer.status, 414 | 431), "{answer:?}");
         }
@@ -34,7 +34,7 @@ fn a_slow_request_is_ended() {
     let mut slow = served.connect();
     let begin = Instant::now();
     slow.write_all(b"GET /api/snowflake/get/x HTTP/1.1\r\nX: ").expect("it reads");
-    // A byte now and then does not help.
+    // An occasional byte does not help.
     let mut dripping = slow.try_clone().expect("a clone");
     let drip = thread::spawn(move || {
         while dripping.write_all(b"x").is_ok() && begin.elapsed() < PATIENCE {
@@ -42,7 +42,7 @@ fn a_slow_request_is_ended() {
         }
     });
     let answer = read_all(&mut slow);
-    // Reset by the drip, the answer may be lost on the way.
+    // If the drip causes a reset, the answer may get lost.
     if !answer.is_empty() {
         let (answer, rest) = Answer::split(&answer).expect("an answer");
         assert!(answer.status == 408 && rest.is_empty(), "{answer:?}");
@@ -54,7 +54,7 @@ fn a_slow_request_is_ended() {
     stuck.write_all(b"GET / HTTP/1.1\r\n").expect("it reads");
     let answer = read_all(&mut stuck);
     assert_eq!(Answer::split(&answer).expect("an answer").0.status, 408);
-    // The idle one has not begun a request.
+    // The idle connection has not begun a request.
     idle.write_all(b"GET /api/snowflake/get/x HTTP/1.0\r\n\r\n").expect("it reads");
     Answer::split(&read_all(&mut idle)).expect("an answer").0.id();
 }
@@ -82,7 +82,7 @@ fn a_client_that_does_not_read_is_ended() {
         match stream.write_all(request) {
             Ok(()) => {}
             Err(error) => match error.kind() {
-                // It reads no more requests than it can write answers to; then it goes.
+                // The server stops reading requests when it cannot write answers. Then it closes.
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => {}
                 _ => break,
             },

@@ -1,4 +1,4 @@
-//! HTTP by real clients: curl, and sockets that send what no good client would.
+//! HTTP with real clients: curl, and sockets that send what no good client would.
 
 mod docs;
 mod drain;

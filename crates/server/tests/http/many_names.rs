@@ -32,7 +32,7 @@ fn each_of_very_many_names_is_on_its_pages() {
     let (cache, metrics) = (served.curl("/cache"), served.curl("/metrics"));
     let (cache, metrics) = (cache.text(), metrics.text());
     let lines: HashSet<&str> = metrics.lines().collect();
-    // Their own series, up to a limit; the others' in sum.
+    // The first names have their own series; the others share a sum.
     for tag in 0..999 {
         let line = format!("uidring_server_ready{{name=\"tag-{tag:05}\"}} 1");
         assert!(lines.contains(&*line), "{tag} in the metrics");
@@ -58,7 +58,7 @@ fn each_of_very_many_names_is_on_its_pages() {
     );
 }
 
-/// Whatever tags are deleted and created: a counter that goes down seems to have begun anew.
+/// Whatever tags are deleted and created: a counter that goes down would look like a restart.
 #[test]
 fn a_sum_of_names_never_goes_down() {
     let table = MemorySegments::new();
@@ -118,7 +118,7 @@ fn those_who_do_not_read_long_pages_keep_no_more_than_some() {
         assert!(begin.elapsed() < PATIENCE, "each page has found room");
     };
     assert!(refused.error().contains("long pages"), "{}", refused.error());
-    // What is short goes on, and so do ids.
+    // Short pages and ids go on.
     assert_eq!(served.curl("/readyz").status, 200);
     served.curl("/api/segment/get/tag-00007").id();
     drop(deaf);
@@ -127,7 +127,7 @@ fn those_who_do_not_read_long_pages_keep_no_more_than_some() {
     }
 }
 
-/// Names that an exporter may take for one another, or for the sum of others.
+/// Names that an exporter may confuse with each other, or with the sum of others.
 #[test]
 fn no_series_comes_twice() {
     let table = MemorySegments::new();

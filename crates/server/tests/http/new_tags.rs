@@ -1,4 +1,4 @@
-//! Tags that are created while a server runs, beside names that nobody creates.
+//! Tags created while a server runs, beside names that do not exist.
 
 use std::sync::Arc;
 use std::thread;
@@ -24,7 +24,7 @@ impl SegmentStore for Slow {
     }
 }
 
-/// A request waits at most this long for the table.
+/// The longest wait of a request for the table.
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
 fn slow(names: Names) -> (MemorySegments, Served) {
@@ -60,7 +60,7 @@ fn a_new_tag_is_found_whoever_else_asks() {
             if is_found(&served.curl(&format!("{path}{tag}"))) {
                 break;
             }
-            // On a busy machine it may take longer than a request waits.
+            // On a busy machine, reading may take longer than a request waits.
             assert!(asked.elapsed() >= LOOK_FOR, "{path}{tag} was not waited for");
             assert!(begin.elapsed() < PATIENCE, "{path}{tag} is not found");
         }

@@ -1,4 +1,4 @@
-//! A server that asks for a token.
+//! A server that requires a token.
 
 use crate::served::{Answer, Served, uids};
 
@@ -32,7 +32,7 @@ fn a_token_opens_what_is_not_open() {
     }
 }
 
-/// A page of another site may have a browser ask, and have its own name stand for this host.
+/// A page of another site may make a browser ask, and let its own name resolve to this host.
 #[test]
 fn browsers_ask_for_this_servers_own_page_alone() {
     let served = Served::with(uids(97), |server| server);
@@ -107,7 +107,7 @@ fn a_request_names_one_host() {
     assert_eq!(error, "the target names a host, and there is no Host header; send one");
 }
 
-/// Browsers say where a page is from.
+/// Browsers name the origin of a page.
 #[test]
 fn pages_of_other_origins_are_refused() {
     for server in [Served::start(uids(27)), Served::with(uids(28), |server| server.password("x"))] {

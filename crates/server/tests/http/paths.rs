@@ -1,4 +1,4 @@
-//! Each path, asked by curl.
+//! Each path, requested by curl.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn a_head_issues_nothing() {
     assert_eq!(served.curl_with("/v1/ids?name=nobody", &["--head"]).status, 404);
 }
 
-/// Leaf's code in the message of its framework's error.
+/// Returns Leaf's code from the message of its framework's error.
 fn code(answer: &Answer, path: &str) -> i64 {
     let value = answer.json();
     assert_eq!(value["status"], 500);
@@ -185,7 +185,7 @@ fn ids_come_in_four_forms() {
             }
         }
     }
-    // By default, one id of the default name in JSON; a POST does the same.
+    // By default, one id of the default name in JSON. A POST gives the same.
     for arguments in [&[][..], &["-d", "count=5"]] {
         let value = served.curl_with("/v1/ids", arguments).json();
         let ids = value["ids"].as_array().expect("a list");
@@ -195,8 +195,7 @@ fn ids_come_in_four_forms() {
     assert_eq!(value, json!({ "name": "<ä> & \"b\"/c", "ids": ["1", "2"] }));
 }
 
-/// A tag is a name as soon as it is in the table, on each path.
-/// Marks of direction would show a tag as another one.
+/// Direction marks would make a tag look like another one.
 #[test]
 fn nothing_in_a_tag_is_invisible() {
     let table = MemorySegments::new();

@@ -17,7 +17,7 @@ use uidring_sqlite::{LeaseOptions, LeaseTable, SqliteStore};
 
 use crate::served::{PATIENCE, Served, generator, segments, uids};
 
-/// What `/readyz` says fails.
+/// Returns what fails according to `/readyz`.
 fn failing(served: &Served) -> Vec<Value> {
     let (answer, health) = loop {
         let answer = served.curl("/readyz");
@@ -31,7 +31,7 @@ fn failing(served: &Served) -> Vec<Value> {
     let failing = value["failing"].as_array().expect("a list").clone();
     assert_eq!(value["ready"], failing.is_empty());
     assert_eq!(answer.status, if failing.is_empty() { 200 } else { 503 }, "{value}");
-    // Only a lost lease is cured by another start.
+    // Only a lost lease needs a restart.
     let is_lost = value.to_string().contains("restart the server");
     assert_eq!(health, if is_lost { 503 } else { 200 }, "{value}");
     failing
@@ -162,7 +162,7 @@ fn a_table_that_is_away_is_red_once_nothing_is_left() {
     assert_eq!((unused.reserved, unused.taken), (0, 0), "looking has reserved nothing");
 }
 
-/// Tags that nobody has asked for. The rows are read every 10 ms.
+/// Nobody has asked for these tags. The rows are read every 10 ms.
 #[test]
 fn a_row_that_serves_nothing_is_red_until_it_is_changed() {
     let rows = MemorySegments::new();
@@ -193,7 +193,7 @@ fn a_row_that_serves_nothing_is_red_until_it_is_changed() {
     while !red_names(&served).is_empty() {
         assert!(begin.elapsed() < PATIENCE, "{:?}", red_names(&served));
     }
-    // The last id, and the end: it stays red, whenever the rows are read.
+    // The last id, then the end: the tag stays red after the rows are read again.
     served.curl("/api/segment/get/last").id();
     while served.curl("/api/segment/get/last").status == 200 {
         assert!(begin.elapsed() < PATIENCE);

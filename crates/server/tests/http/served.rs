@@ -1,4 +1,4 @@
-//! A server for a test, and how tests ask it.
+//! A server for a test, and requests to it.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -12,21 +12,20 @@ use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::{CachedUidGenerator, SegmentGenerator};
 use uidring_server::{Issuer, Limits, Listener, Names, Protocol, Running, Server};
 
-/// Longer than anything takes that works.
+/// Longer than anything that works takes.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A generator with this worker id, which no other test has.
+/// Returns a generator with this worker id, which no other test uses.
 pub fn generator(worker_id: u64) -> Arc<CachedUidGenerator> {
     let builder = CachedUidGenerator::builder().worker_id(worker_id);
     Arc::new(builder.namespace(format!("http {worker_id}")).build().expect("a generator"))
 }
 
-/// The name `uid`.
 pub fn uids(worker_id: u64) -> Names {
     Names::new().with("uid", Issuer::Ordered(generator(worker_id)))
 }
 
-/// The tag `orders`, and one with a name that has to be escaped everywhere.
+/// A table with the tag `orders`, and one that must be escaped everywhere.
 pub fn table() -> MemorySegments {
     let table = MemorySegments::new();
     for tag in ["orders", "<ä> & \"b\"/c"] {
@@ -39,7 +38,6 @@ pub fn segments() -> Arc<SegmentGenerator> {
     Arc::new(SegmentGenerator::builder(table()).build().expect("a generator"))
 }
 
-/// A server that listens for HTTP at a free port.
 pub struct Served {
     pub running: Running,
     pub address: SocketAddr,
@@ -63,7 +61,7 @@ impl Served {
         Self { running: settings(server).start(names).expect("it starts"), address }
     }
 
-    /// Asks with curl, and more of its arguments.
+    /// Asks by curl, with more arguments.
     pub fn curl_with(&self, path: &str, arguments: &[&str]) -> Answer {
         let url = format!("http://{}{path}", self.address);
         let mut curl = Command::new("curl");
@@ -88,16 +86,16 @@ impl Served {
         stream
     }
 
-    /// Sends these bytes, and returns all that comes until the server closes.
+    /// Sends these bytes, and returns everything until the server closes.
     pub fn send(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
-        // It may have closed amid what it does not want.
+        // The server may close while it refuses this.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         read_all(&mut stream)
     }
 
-    /// Waits until there are so many connections.
+    /// Waits until there are this many connections.
     pub fn wait_for_connections(&self, count: usize) {
         let begin = Instant::now();
         while self.running.connections() != count {
@@ -107,7 +105,7 @@ impl Served {
     }
 }
 
-/// All that comes until the end, be it a reset.
+/// Returns everything until the end, which may be a reset.
 pub fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     match stream.read_to_end(&mut all) {
@@ -117,7 +115,6 @@ pub fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// An answer as it came.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -126,7 +123,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer at the front, and what is behind it; none if there is a part of one.
+    /// Returns the first answer, and what follows it; `None` if the answer is incomplete.
     pub fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let end = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..end]).expect("a head of text");
@@ -143,7 +140,6 @@ impl Answer {
         Some((Self { status, headers, body }, &bytes[end + 4 + length..]))
     }
 
-    /// All of these answers.
     pub fn split_all(mut bytes: &[u8]) -> Vec<Self> {
         let mut all = Vec::new();
         while !bytes.is_empty() {
@@ -163,13 +159,12 @@ impl Answer {
         serde_json::from_slice(&self.body).expect("JSON")
     }
 
-    /// The id that is all of the body.
+    /// Returns the id that is the whole body.
     pub fn id(&self) -> u64 {
         assert_eq!(self.status, 200, "{}", self.text());
         self.text().parse().expect("digits alone")
     }
 
-    /// What went wrong.
     pub fn error(&self) -> String {
         self.json()["error"].as_str().expect("a text").to_owned()
     }

@@ -1,4 +1,4 @@
-//! Bytes as they come over the wire: in pipelines, in pieces, cut off, and wrong.
+//! Bytes on the wire: pipelined, in pieces, cut off, and wrong.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ const REQUEST: &[u8] =
 #[test]
 fn a_connection_is_kept_for_many_requests() {
     let served = Served::start(uids(40));
-    // One curl, many requests, one connection.
+    // One curl with many requests on one connection.
     let count = "%{num_connects}\n";
     let output = std::process::Command::new("curl")
         .args(["-q", "-s", "--noproxy", "*", "-o", "/dev/null", "-w", count])
@@ -71,7 +71,7 @@ fn a_request_may_be_cut_at_every_byte() {
     let served = Served::start(uids(42).with_segments(segments()));
     for cut in 0..REQUEST.len() {
         let answer = served.send(&REQUEST[..cut]);
-        // The last line feed need not have come, as far as the parser is concerned.
+        // The parser does not need the last line feed.
         if let Some((answer, rest)) = Answer::split(&answer) {
             assert!(rest.is_empty() && answer.status == 400, "cut at {cut}: {answer:?}");
         } else {
@@ -121,7 +121,7 @@ fn what_is_no_request_is_refused() {
             assert!((400..500).contains(&answer.status), "{} to {text}", answer.status);
         }
     }
-    // Bytes that are no UTF-8, and more parameters than anybody needs.
+    // Bytes that are not UTF-8, and more parameters than anybody needs.
     for path in
         [&b"/\xff\xfe"[..], b"/api/snowflake/get/\xff", b"/v1/ids?name=\xff", b"/v1/parse/\xff"]
     {
@@ -140,7 +140,7 @@ fn what_is_no_request_is_refused() {
 fn damaged_requests_do_no_harm() {
     let served = Served::start(uids(47).with_segments(segments()));
     let mut random = fastrand::Rng::with_seed(7);
-    // Of the tag, and of the default name, which is asked where the name is lost.
+    // The last id of the tag, and of the default name, which answers if the name is lost.
     let mut last = [0; 2];
     for _ in 0..2_000 {
         let mut bytes = match random.u8(..3) {
@@ -161,7 +161,7 @@ fn damaged_requests_do_no_harm() {
             }
         }
         let answer = served.send(&bytes);
-        // All ids of a connection come after those of earlier ones.
+        // Ids of a connection are above those of earlier ones.
         if let Some((answer, _)) = Answer::split(&answer)
             && answer.status == 200
             && let Ok(id) = answer.text().lines().next().unwrap_or_default().parse::<u64>()
@@ -180,7 +180,7 @@ fn damaged_requests_do_no_harm() {
 fn bodies_are_skipped() {
     let served = Served::start(uids(44));
     let head = "POST /api/snowflake/get/x HTTP/1.1\r\nHost: localhost\r\nContent-Length:";
-    // A short one, then another request; a chunked one; one of 8 MiB, after which the connection may end.
+    // A short body, followed by another request; a chunked one; one of 8 MiB, after which the connection may end.
     let short = format!("{head} 5\r\n\r\nhello{head} 0\r\n\r\n");
     let answers = Answer::split_all(&served.send(short.as_bytes()));
     assert_eq!(answers.iter().map(Answer::id).collect::<Vec<_>>().len(), 2);

@@ -1,4 +1,4 @@
-//! Clients that nobody here wrote. `scripts/clients` installs them.
+//! Clients of other projects. `scripts/clients` installs them.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,7 @@ use uidring_testkit::certificates::Authority;
 
 use crate::support::{names, run, start};
 
-/// Where `scripts/clients` puts packages of Python and Node.
+/// Returns where `scripts/clients` puts packages of Python and Node.
 fn packages() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -66,7 +66,7 @@ fn redis_cli_over_tls() {
     };
     assert_eq!(cli(&["incr", "orders"]).trim(), "1");
     assert_eq!(cli(&["uid.next", "count", "5000"]).lines().count(), 5_000);
-    // Whoever speaks no TLS gets no answer, and harms nobody.
+    // A client without TLS gets no answer, and does no harm.
     let mut client = server.client();
     client.send(b"PING\r\n");
     assert!(!client.rest_of_bytes().starts_with(b"+"));
@@ -86,7 +86,7 @@ fn redis_benchmark() {
     }
     let info = server.client().say(&["INFO"]);
     let (_, ids) = info.split_once("\r\nuid:ids=").expect("the name");
-    // Whole pipelines of all connections may be more than was asked for.
+    // Clients pipeline, so there may be more than requested.
     let (ids, rest) = ids.split_once(',').expect("a number");
     assert!(
         ids.parse::<u64>().expect("a number") >= 60_000 && rest.starts_with("errors=0"),
@@ -94,7 +94,7 @@ fn redis_benchmark() {
     );
 }
 
-/// With their defaults, as a newcomer writes it.
+/// With defaults, as a newcomer writes it.
 const PYTHON: &str = r#"
 import asyncio, redis, redis.asyncio, sys, threading
 port = int(sys.argv[1])
@@ -180,7 +180,7 @@ fn redis_py() {
     }
 }
 
-/// Numbers above 2^53 are rounded there: `GET` answers texts.
+/// JavaScript rounds numbers above 2^53. `GET` answers texts.
 const NODE: &str = r#"
 const { createClient } = require('redis');
 const Redis = require('ioredis');

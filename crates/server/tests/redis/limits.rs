@@ -23,7 +23,7 @@ fn limits(set: impl FnOnce(&mut Limits)) -> Server {
     Server::new().limits(limits)
 }
 
-/// The same answers, wherever the bytes of requests are torn apart.
+/// The answers do not depend on where requests are split.
 #[test]
 fn requests_cut_at_every_byte() {
     let server = start(names());
@@ -35,7 +35,7 @@ fn requests_cut_at_every_byte() {
     for cut in 1..requests.len() {
         let mut client = server.client();
         client.send(&requests[..cut]);
-        // Until what came before is answered, the rest has not come.
+        // Alone, so that the server may see it before the rest.
         client.send(&requests[cut..cut + 1]);
         thread::yield_now();
         client.send(&requests[cut + 1..]);
@@ -48,7 +48,7 @@ fn requests_cut_at_every_byte() {
     assert_eq!((0..4).map(|_| client.reply()).collect::<Vec<_>>(), answers);
 }
 
-/// Also that of a client which says something now and then.
+/// The client says something now and then, which does not help.
 #[test]
 fn a_transaction_ends_in_a_bounded_time() {
     let server = run(limits(|limits| limits.idle = SECOND), names());
@@ -86,10 +86,10 @@ fn what_is_no_request_ends_the_connection() {
         (&"x".repeat(70_000), "a request has at most 65536 bytes"),
     ] {
         let mut client = server.client();
-        // What comes before is answered.
+        // Earlier requests are answered.
         client.send(b"PING\r\n");
         assert_eq!(client.reply(), "+PONG\r\n");
-        // The server may close before all of it is sent.
+        // The server may close before everything is sent.
         let _ = client.stream().write_all(bytes.as_bytes());
         let answer = client.reply();
         assert!(answer.starts_with("-ERR Protocol error: ") && answer.contains(error), "{answer}");
@@ -97,7 +97,7 @@ fn what_is_no_request_ends_the_connection() {
     assert_eq!(server.client().say(&["PING"]), "+PONG\r\n");
 }
 
-/// A client that sends no more, and reads: it gets all its answers.
+/// A client that stops sending, but reads, gets all its answers.
 #[test]
 fn half_a_connection() {
     let server = start(names());
@@ -105,7 +105,7 @@ fn half_a_connection() {
     client.send(&b"PING\r\n".repeat(1_000));
     client.stream().shutdown(Shutdown::Write).expect("shut");
     assert_eq!(client.rest(), "+PONG\r\n".repeat(1_000));
-    // A part of a request is none.
+    // An incomplete request gets none.
     let mut client = server.client();
     client.send(b"*1\r\n$4\r\nPI");
     client.stream().shutdown(Shutdown::Write).expect("shut");
@@ -138,9 +138,9 @@ fn who_asks_for_nothing_has_to_go() {
     let server = run(limits(|limits| limits.idle = SECOND), names());
     let mut client = server.client();
     assert_eq!(client.say(&["PING"]), "+PONG\r\n");
-    // Clients would take a word for the answer to their next request.
+    // No message: clients would take it for the answer to their next request.
     assert!(client.is_closed());
-    // Who asks now and then stays.
+    // An occasional request keeps a connection open.
     let mut client = server.client();
     for _ in 0..8 {
         thread::sleep(SECOND / 4);
@@ -148,7 +148,7 @@ fn who_asks_for_nothing_has_to_go() {
     }
 }
 
-/// A request has to end in time, however often a byte of it comes.
+/// A request must end in time, however often a byte of it comes.
 #[test]
 fn who_does_not_come_to_an_end_has_to_go() {
     let server = run(limits(|limits| limits.slow = SECOND), names());
@@ -167,14 +167,14 @@ fn who_does_not_come_to_an_end_has_to_go() {
     }
 }
 
-/// Half a greeting of TLS, of which the server's half was answered, is no more patient.
+/// Half a TLS handshake gets no more time, even if the server has answered it.
 #[test]
 fn a_greeting_that_stops_half_way_has_to_go() {
     let folder = tempfile::tempdir().expect("a folder");
     let certificate = Authority::new(folder.path()).server();
     let [shown, key] =
         [&certificate.certificate, &certificate.key].map(|path| fs::read(path).expect("there"));
-    // Long enough for the server's half of the greeting, and shorter than the test waits for the end.
+    // Long enough for the server's half of the handshake, and shorter than the test waits for the end.
     let server = limits(|limits| limits.slow = 10 * SECOND).tls(&shown, &key).expect("they fit");
     let server = run(server, names());
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -188,11 +188,11 @@ fn a_greeting_that_stops_half_way_has_to_go() {
     tls.write_tls(&mut greeting).expect("into memory");
     let mut half = server.client();
     half.send(&greeting);
-    // The server's half, and then the end.
+    // The server's half, then the end.
     assert!(half.rest_of_bytes().len() > 100);
 }
 
-/// As many may wait to be accepted as the system allows.
+/// As many connections may wait to be accepted as the system allows.
 #[test]
 fn a_herd_finds_room_in_the_queue() {
     let server = start(names());
@@ -203,7 +203,7 @@ fn a_herd_finds_room_in_the_queue() {
     assert_eq!(line.split_whitespace().nth(2), Some(most.trim()), "{line}");
 }
 
-/// Who does not read is not read from, takes little memory meanwhile, and has to go; others go on.
+/// The server stops reading from a client that does not read, spends little memory on it, and closes it; others go on.
 #[test]
 fn who_does_not_read_has_to_go() {
     let server = run(limits(|limits| limits.slow = SECOND), names());
@@ -211,7 +211,7 @@ fn who_does_not_read_has_to_go() {
     let mut deaf: Vec<Client> = (0..50).map(|_| server.client()).collect();
     for client in &mut deaf {
         client.stream().set_nonblocking(true).expect("set");
-        // The system takes some of it, and then no more.
+        // The system buffers some of it.
         let begin = Instant::now();
         let request = b"UID.NEXT COUNT 10000\r\n".repeat(100);
         while client.stream().write(&request).is_ok() {
@@ -228,7 +228,7 @@ fn who_does_not_read_has_to_go() {
     }
 }
 
-/// All that was asked before the end is answered, and nothing after it.
+/// Requests before the end are answered, later ones are not.
 #[test]
 fn a_server_that_ends() {
     for threads in [1, 2] {

@@ -1,4 +1,4 @@
-//! Redis's protocol: what is answered, and what clients that nobody here wrote make of it.
+//! Redis's protocol: the answers, and how clients of other projects handle them.
 #![cfg(unix)]
 
 mod clients;
@@ -52,7 +52,6 @@ fn ids_in_a_row() {
         error.starts_with("-ERR the number of ids is not an integer from 1 to 8192\r"),
         "{error}"
     );
-    // Steps of 10, of which nobody else takes any.
     assert_eq!(client.integer(&["INCRBY", "orders", "25"]), 25);
     assert_eq!(client.integer(&["INCR", "orders"]), 26);
     for wrong in ["0", "-1", "1000000000", "x", ""] {
@@ -78,7 +77,7 @@ fn a_uid_taken_apart() {
     assert!(client.say(&["UID.PARSE", "5", "orders"]).starts_with("-ERR a segment's ids"));
 }
 
-/// What libraries and tools say at connect.
+/// What libraries and tools send on connecting.
 #[test]
 fn small_talk() {
     let server = start(names());
@@ -136,7 +135,7 @@ fn small_talk() {
         let answer = client.say(words);
         assert!(answer.starts_with(error) && answer.ends_with("\r\n"), "{words:?}: {answer}");
     }
-    // A line as people type it, and nothing at all.
+    // A typed line, and empty requests.
     client.send(b"\r\n*0\r\n  incr   orders \r\nPING\n");
     assert_eq!(client.reply(), ":1\r\n");
     assert_eq!(client.reply(), "+PONG\r\n");
@@ -162,7 +161,7 @@ fn a_password() {
     assert_eq!(other.say(&["CLIENT", "GETNAME"]), "$2\r\nme\r\n");
 }
 
-/// Pipelines of all lengths: the ids of a connection increase, and none comes twice over all of them.
+/// Pipelines of all lengths. The ids of a connection increase, and none repeats across connections.
 #[test]
 fn pipelines_of_many_connections() {
     for threads in [1, 3] {
@@ -197,7 +196,7 @@ fn pipelines_of_many_connections() {
     }
 }
 
-/// A name whose generator waits for the clock answers errors; others go on, also on the same connection.
+/// A name whose generator waits for the clock gives errors. Others go on, even on the same connection.
 #[test]
 fn a_name_that_has_nothing() {
     let wait = std::time::Duration::from_millis(20);

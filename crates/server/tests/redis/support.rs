@@ -11,10 +11,10 @@ use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::{CachedUidGenerator, SegmentGenerator};
 use uidring_server::{Issuer, Listener, Names, Protocol, Server};
 
-/// Nothing here takes so long.
+/// Nothing here takes this long.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A generator in a namespace of its own: tests of one process may have the same worker id.
+/// Returns a generator in its own namespace, because tests of one process may share a worker id.
 pub fn generator(set: impl FnOnce(CachedBuilder) -> CachedBuilder) -> Arc<CachedUidGenerator> {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     let namespace = format!("test {}", NUMBERS.fetch_add(1, Ordering::Relaxed));
@@ -22,7 +22,7 @@ pub fn generator(set: impl FnOnce(CachedBuilder) -> CachedBuilder) -> Arc<Cached
     Arc::new(set(builder).build().expect("built"))
 }
 
-/// `uid`, and `orders` in steps of 10.
+/// Returns `uid`, and `orders` in steps of 10.
 pub fn names() -> Names {
     let table = MemorySegments::new();
     table.create(SegmentTag::new("orders").step(10)).expect("created");
@@ -41,7 +41,7 @@ pub fn start(names: Names) -> Running {
     run(Server::new(), names)
 }
 
-/// Starts a server at a port of its own.
+/// Starts a server on a free port.
 pub fn run(server: Server, names: Names) -> Running {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("bound");
@@ -82,7 +82,7 @@ impl Client {
         self.0.get_mut().write_all(bytes).expect("sent");
     }
 
-    /// Sends a command, and returns its answer as it came.
+    /// Sends a command, and returns the raw answer.
     pub fn say(&mut self, words: &[&str]) -> String {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
@@ -92,7 +92,7 @@ impl Client {
         self.reply()
     }
 
-    /// The next answer as it comes.
+    /// Returns the next raw answer.
     pub fn reply(&mut self) -> String {
         let mut text = String::new();
         self.0.read_line(&mut text).expect("an answer");
@@ -130,25 +130,25 @@ impl Client {
         ids
     }
 
-    /// All that still comes, until the server closes.
+    /// Returns everything until the server closes.
     pub fn rest(&mut self) -> String {
         let mut text = String::new();
         self.0.read_to_string(&mut text).expect("until the end");
         text
     }
 
-    /// The same, of what need not be text.
+    /// As [`rest`](Self::rest), for bytes that may not be text.
     pub fn rest_of_bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self.0.read_to_end(&mut bytes) {
             Ok(_) => {}
-            // A connection that is cut off has an end, too.
+            // A connection that is cut off has ended, too.
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
         }
         bytes
     }
 
-    /// Whether the server has closed the connection, and says nothing more.
+    /// Whether the server closes without another answer.
     pub fn is_closed(&mut self) -> bool {
         self.rest().is_empty()
     }

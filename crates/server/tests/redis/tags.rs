@@ -9,7 +9,7 @@ use uidring_server::Names;
 
 use crate::support::{PATIENCE, start};
 
-/// A table whose reader waits for a gate, which counts how often it was read. After its last number it fails.
+/// A table whose reader waits for a gate, which counts the readings. At the greatest count, it fails.
 struct Gated(MemorySegments, Arc<Mutex<u64>>);
 
 impl SegmentStore for Gated {
@@ -25,11 +25,11 @@ impl SegmentStore for Gated {
     }
 }
 
-/// A request waits at most this long for the table.
+/// The longest wait of a request for the table.
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
-/// Creates tags and asks for each, until one is found at its first request. On a busy machine, reading the table may take
-/// longer than a request waits.
+/// Creates tags and asks for each, until one is found at its first request. On a busy machine, reading the table may
+/// take longer than a request waits.
 fn found_at_once(table: &MemorySegments, mut ask: impl FnMut(&str) -> bool) -> String {
     let begin = Instant::now();
     for number in 0.. {
@@ -65,7 +65,7 @@ fn tags_that_come_and_go() {
     let gone = client.say(&["INCR", "a"]);
     assert!(gone.starts_with("-ERR ") && gone.contains("create it again"), "{gone}");
     assert_eq!(client.integer(&["INCR", &found]), 2);
-    // It is there again, and the server has not read the table since.
+    // The tag is there again, and the server has not read the table since.
     let asked = Instant::now();
     table.create(SegmentTag::new("a").max_id(100).step(10)).expect("created");
     let answer = client.say(&["INCR", "a"]);
@@ -84,12 +84,12 @@ fn answers_do_not_wait_for_a_name_behind_them() {
         client.send(format!("PING\r\nINCR {tag}\r\n").as_bytes());
         assert_eq!(client.reply(), "+PONG\r\n");
         drop(closed);
-        // Found only if the answer before it came while the table was being read.
+        // Found only if the earlier answer came during the reading of the table.
         client.reply() == ":1\r\n"
     });
 }
 
-/// Requests that came together wait for one reading, however many names of theirs are unknown.
+/// Simultaneous requests wait for one reading, however many of their names are unknown.
 #[test]
 fn many_unknown_names_wait_once() {
     let readings = Arc::<Mutex<u64>>::default();
@@ -107,7 +107,7 @@ fn many_unknown_names_wait_once() {
     assert!(readings < 100, "the table was read {readings} times");
 }
 
-/// Nobody knows then whether there is such a name.
+/// Without the table, nobody knows whether the name exists.
 #[test]
 fn an_unknown_name_of_a_table_that_cannot_be_read_may_be_asked_for_again() {
     let readings = Arc::<Mutex<u64>>::default();
@@ -118,7 +118,7 @@ fn an_unknown_name_of_a_table_that_cannot_be_read_may_be_asked_for_again() {
     *readings.lock().expect("a gate") = u64::MAX;
     let begin = Instant::now();
     for words in [&["INCR", "nobody"][..], &["MGET", "nobody", "no"]] {
-        // On a busy machine, it may take longer than a request waits until reading fails.
+        // On a busy machine, the reading may fail later than a request waits.
         while !client.say(words).starts_with("-TRYAGAIN the table of tags could not be read") {
             assert!(begin.elapsed() < PATIENCE, "{words:?}");
         }
@@ -138,12 +138,12 @@ fn questions_about_very_many_names_take_turns() {
     let server = start(Names::new().with_segments(Arc::new(segments)));
     let mut client = server.client();
     for request in ["SCAN 0 TYPE none\r\n", "DBSIZE\r\n", "KEYS none\r\n", "INFO\r\n"] {
-        // As many as are read at once: without turns, each client waits for minutes.
+        // As many as are read at once. Without turns, each client would wait for minutes.
         let mut asker = server.client();
         asker.send(request.repeat(3_000).as_bytes());
         client.integer(&["INCR", "tag-00007"]);
     }
-    // In a transaction as well.
+    // The same in a transaction.
     let mut asker = server.client();
     asker.send(format!("MULTI\r\n{}EXEC\r\n", "DBSIZE\r\n".repeat(4_000)).as_bytes());
     (0..4_001).for_each(|_| drop(asker.reply()));

@@ -1,4 +1,4 @@
-//! Transactions, answers that are not wanted, and connections that begin anew.
+//! Transactions, unwanted answers, and reset connections.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn what_is_queued_is_answered_together() {
     assert_eq!(client.say(&["DISCARD"]), "-ERR DISCARD without MULTI\r\n");
     queued(&mut client, &[]);
     assert_eq!(client.say(&["EXEC"]), "*0\r\n");
-    // Another connection knows nothing of it.
+    // Another connection is not affected.
     queued(&mut client, &[&["INCR", "orders"]]);
     assert_eq!(server.client().integer(&["INCR", "orders"]), 7);
     assert_eq!(client.say(&["EXEC"]), "*1\r\n:8\r\n");
@@ -76,7 +76,7 @@ fn limits_hold_for_the_sum() {
     let error = client.say(&["INCR", "uid"]);
     assert!(error.starts_with("-ERR a transaction asks for at most 10 ids"), "{error}");
     assert!(client.say(&["EXEC"]).starts_with("-EXECABORT "));
-    // Of bytes as well, also of those that ask for no id.
+    // Bytes are limited, too, even of commands that ask for no id.
     assert_eq!(client.say(&["MULTI"]), "+OK\r\n");
     let word = "x".repeat(60_000);
     let error = (0..100)
@@ -86,7 +86,7 @@ fn limits_hold_for_the_sum() {
     assert!(client.say(&["EXEC"]).starts_with("-EXECABORT "));
 }
 
-/// What transactions hold is a part of what all answers together may hold.
+/// Transactions share the memory limit of all answers.
 #[test]
 fn transactions_share_a_memory() {
     let server = start(names());

@@ -1,4 +1,4 @@
-//! The binary batch, byte by byte as docs/server-batch.md has it.
+//! The binary batch, byte by byte as in docs/server-batch.md.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,6 @@ pub fn request(version: u8, name: &str, count: u32) -> Vec<u8> {
     bytes
 }
 
-/// An answer's status and what follows it.
 pub fn answer(stream: &mut impl std::io::Read) -> (u32, Vec<u8>) {
     let head = read(stream, 8);
     let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
@@ -209,7 +208,7 @@ fn answers_do_not_wait_for_a_name_behind_them() {
         send(&mut stream, &[request(1, "orders", 1), request(1, &tag, 1)].concat());
         assert_eq!(answer(&mut stream).0, 0);
         drop(closed);
-        // Found only if the answer before it came while the table was being read, for which a request waits a second.
+        // Found only if the earlier answer came during the reading of the table, for which a request waits a second.
         if answer(&mut stream).0 == 0 {
             break;
         }

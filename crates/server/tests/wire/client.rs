@@ -92,7 +92,7 @@ fn a_server_that_comes_back_is_connected_to_again() {
     drop(second);
 }
 
-/// Forwards connections to a server, and cuts the first answer after so many bytes.
+/// Forwards connections to a server, and cuts off the first answer after this many bytes.
 fn cutting_proxy(server: SocketAddr, after: usize) -> (SocketAddr, thread::JoinHandle<()>) {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("an address");

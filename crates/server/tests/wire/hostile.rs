@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::{Served, connect, limits, read_to_end, send, uids};
 use crate::{batch, thrift};
 
-/// What both protocols are tried with: requests, and a check of the answers to them.
+/// Requests of a protocol, and a check of the answers.
 struct Talk {
     requests: Vec<u8>,
     check: fn(&mut TcpStream),
@@ -53,11 +53,11 @@ fn requests_cut_at_every_byte_are_answered() {
             let mut stream = connect(address);
             let (first, second) = talk.requests.split_at(cut);
             send(&mut stream, first);
-            // Long enough for the server to see the first part alone, as a rule.
+            // Usually long enough for the server to see the first part alone.
             std::thread::sleep(Duration::from_millis(1));
             send(&mut stream, second);
             (talk.check)(&mut stream);
-            // What was cut off by the client is no answer's business.
+            // An incomplete request gets no answer.
             send(&mut stream, first);
             stream.shutdown(Shutdown::Write).expect("an end");
             read_to_end(&mut stream);
@@ -101,7 +101,6 @@ fn clients_without_a_place_are_told() {
     assert_eq!(read_to_end(&mut third), b"");
 }
 
-/// Changes a few bytes, cuts, repeats.
 fn mutate(random: &mut fastrand::Rng, requests: &[u8]) -> Vec<u8> {
     let mut bytes = requests.repeat(random.usize(1..4));
     for _ in 0..random.usize(1..6) {
@@ -125,7 +124,7 @@ fn garbage_neither_stops_nor_hangs_the_server() {
         for (address, talk) in talks(&served) {
             let bytes = mutate(&mut random, &talk.requests);
             let mut stream = connect(address);
-            // It may have been refused amid this.
+            // The server may refuse it midway.
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(Shutdown::Write);
             read_to_end(&mut stream);
@@ -158,7 +157,6 @@ fn clients_that_do_not_read_cost_little() {
         for (address, bytes) in &requests {
             let mut stream = connect(*address);
             stream.set_nonblocking(true).expect("an option");
-            // Until nobody takes any more of them.
             let mut sent = 0;
             while let Ok(count @ 1..) = stream.write(&bytes[sent..]) {
                 sent += count;

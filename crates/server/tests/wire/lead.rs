@@ -38,7 +38,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[test]
 fn each_protocol_says_so_and_readiness_turns() {
     let log = Log::start();
-    // Four uids a second, of a clock that stands.
+    // Four uids a second, and a stopped clock.
     let clock = ManualClock::new(SystemClock.now());
     let bits = Bits { time: 31, worker: 22, sequence: 2 };
     let layout = Layout::new(bits, Tick::Second, Layout::default().epoch()).expect("possible");
@@ -98,7 +98,7 @@ fn each_protocol_says_so_and_readiness_turns() {
     );
     assert!(http(web_at, "/metrics").contains("\nuidring_server_ready{name=\"uid\"} 0\n"));
     wait_until("it is logged", || log.lines("nearly as far as they may be") == 1);
-    // Not before half of it is over.
+    // Not before half of the lead is gone.
     clock.advance(Duration::from_secs(200));
     thread::sleep(Duration::from_secs(1));
     assert!(!is_ready());
@@ -106,7 +106,7 @@ fn each_protocol_says_so_and_readiness_turns() {
     wait_until("it is ready", is_ready);
     wait_until("that is logged", || log.lines("less far ahead of the clock again") == 1);
 
-    // A glitch of the clock, after which it is right again.
+    // The clock jumps, and is then right again.
     let days = Duration::from_secs(400 * 86_400);
     clock.advance(days);
     wait_until("the padder has seen it", || generator.stats().lag < days / 2);

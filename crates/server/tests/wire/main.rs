@@ -1,4 +1,4 @@
-//! Thrift and the binary batch over real sockets, with clients that others wrote and with hostile bytes.
+//! Thrift and the binary batch over real sockets, with clients of other projects and with hostile bytes.
 
 mod batch;
 mod client;

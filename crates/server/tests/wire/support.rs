@@ -17,7 +17,7 @@ use uidring_server::{Issuer, Limits, Listener, Names, Protocol, Running, Server}
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A generator in a namespace of its own: tests of one process may have the same worker id.
+/// Returns a generator in its own namespace, because tests of one process may share a worker id.
 fn generator(layout: Layout, worker_id: u64) -> Names {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     let namespace = format!("test {}", NUMBERS.fetch_add(1, Ordering::Relaxed));
@@ -34,7 +34,7 @@ pub fn twitters(worker_id: u64) -> Names {
     generator(Layout::SNOWFLAKE, worker_id)
 }
 
-/// Tags of segments that begin with 1, of which `orders` is the default.
+/// Returns tags that start at 1, with `orders` as the default.
 pub fn segments() -> Names {
     let table = MemorySegments::new();
     assert!(table.create(SegmentTag::new("orders").step(1_000)).expect("a tag"));
@@ -97,7 +97,7 @@ pub fn read(stream: &mut impl Read, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// What comes until the connection ends. A server that resets it has ended it, too.
+/// Returns everything until the connection ends, which may be a reset.
 pub fn read_to_end(stream: &mut impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -111,7 +111,6 @@ pub fn send(stream: &mut impl Write, bytes: &[u8]) {
     stream.write_all(bytes).expect("the server takes requests");
 }
 
-/// Bytes from an example in the docs.
 pub fn hex(text: &str) -> Vec<u8> {
     let byte = |text| u8::from_str_radix(text, 16).expect("a byte in hex");
     text.split_whitespace().map(byte).collect()

@@ -20,7 +20,7 @@ fn frame(message: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), message].concat()
 }
 
-/// A framed message that begins with a version.
+/// Returns a framed message that begins with a version.
 pub fn call(kind: u8, name: &str, sequence_id: i32, arguments: &[u8]) -> Vec<u8> {
     let length = u32::try_from(name.len()).expect("a short name");
     frame(
@@ -65,7 +65,6 @@ pub fn answer(stream: &mut impl std::io::Read) -> Vec<u8> {
     read(stream, length as usize)
 }
 
-/// The number in an answer to this call.
 pub fn number(answer: &[u8], name: &str, sequence_id: i32) -> u64 {
     let expected = call(2, name, sequence_id, &[10, 0, 0]);
     let number = answer.strip_prefix(&expected[4..]).expect("an answer to the call");
@@ -74,7 +73,7 @@ pub fn number(answer: &[u8], name: &str, sequence_id: i32) -> u64 {
     u64::from_be_bytes(*number)
 }
 
-/// The kind and text of an exception that answers this call.
+/// Returns the kind and text of an exception that answers this call.
 pub fn exception(answer: &[u8], name: &str, sequence_id: i32) -> (i32, String) {
     let expected = call(3, name, sequence_id, &[11, 0, 1]);
     let text = answer.strip_prefix(&expected[4..]).unwrap_or_else(|| panic!("{answer:?}"));
@@ -86,7 +85,7 @@ pub fn exception(answer: &[u8], name: &str, sequence_id: i32) -> (i32, String) {
     (i32::from_be_bytes(*kind), String::from_utf8(text.to_vec()).expect("a text"))
 }
 
-/// Runs the client that Apache's compiler generated; its ids, and what it found out of the worker.
+/// Runs the client that Apache's compiler generated. Returns its ids, and what it learned about the worker.
 fn python(served: &Served, count: usize, header: &str) -> (Vec<u64>, String) {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("thrift-python");
     let install = Command::new(clients().join("install-thrift")).arg(&library).output();
@@ -210,7 +209,7 @@ fn what_has_no_header_ends_the_connection_with_an_exception() {
         assert!(said.contains(text), "{said}");
         assert_eq!(read_to_end(&mut stream), b"");
     }
-    // The longest one is answered.
+    // The longest allowed one is answered.
     let rest = 65_532 - (get_id(0).len() - 4 - "a-client".len());
     let arguments = useragent(&"a".repeat(rest));
     let mut stream = connect(served.thrift);
