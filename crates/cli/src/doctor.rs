@@ -59,7 +59,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if all.is_empty() {
         all.push(UrlArgs::default());
     }
-    // All are read before the first is connected to.
+    // Read all URLs before connecting to the first store.
     let all = all.into_iter().map(|url| Ok((url.flags(), url.options([])?)));
     let all: Vec<(String, Options)> = all.collect::<Result<_, Failure>>()?;
     let mut examined: Vec<_> =
@@ -80,7 +80,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
 }
 
-/// Examines a store. The commands that the findings name get its flags.
+/// Examines a store, and adds its flags to the commands that the findings name.
 fn examine(flags: &str, options: Options) -> Examined {
     let mut examined = options.examine();
     for finding in &mut examined.findings {

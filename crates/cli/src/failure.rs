@@ -23,17 +23,17 @@ pub enum Failure {
     Failed(String),
     /// The command did the rest, and has reported what failed: status 1.
     Reported,
-    /// Nobody reads the output any more, which is no failure: status 0.
+    /// Nobody reads the output any more, which is not a failure: status 0.
     ClosedPipe,
 }
 
 impl Failure {
-    /// What the library says about a value of the command line.
+    /// Reports what the library says about a value of the command line.
     pub fn usage(error: impl Error + 'static) -> Self {
         Self::Usage(Chain(&error).to_string())
     }
 
-    /// The same, with these flags of a database in each command that it advises.
+    /// Adds these flags of a database to each command in the text.
     pub fn advised(self, flags: &str) -> Self {
         match self {
             Self::Usage(text) => Self::Usage(with_flags(&text, flags)),
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// The same, about what has this name.
+    /// Adds the name of what failed.
     #[cfg(feature = "server")]
     pub fn about(self, name: &str) -> Self {
         match self {
@@ -52,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// What is wrong, for a command that goes on.
+    /// Returns the text, for a command that goes on.
     #[cfg(feature = "server")]
     pub fn text(self) -> String {
         match self {
@@ -82,11 +82,11 @@ impl Failure {
     }
 }
 
-/// What the library says of an option that only it can check, such as one that depends on a server, in
-/// the words of the command line; and what it says of other things.
+/// Errors of options that only the library can check, such as those that depend on a server, are put in the words of
+/// the command line.
 impl From<uidring::Error> for Failure {
     fn from(error: uidring::Error) -> Self {
-        // Found by a store, but in the command line or the environment.
+        // Found by a store, but caused by the command line or the environment.
         if let Some(
             TableError::NodeIdentity { .. }
             | TableError::TagText { .. }

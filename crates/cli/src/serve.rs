@@ -25,7 +25,7 @@ pub use self::args::ServeArgs;
 use crate::failure::Failure;
 use crate::{ending, report};
 
-/// Open files that are no connections.
+/// Open files that are not connections.
 const OTHER_FILES: u64 = 64;
 
 /// Serves until a signal ends it. `command` is the whole command line.
@@ -49,10 +49,10 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         return Ok(());
     }
     let no_signals = |error| Failure::Failed(format!("receiving signals: {error}"));
-    // A file that changes while the server starts is read again when it serves.
+    // From here on, SIGHUP is kept: files that change during the start are read again when the server serves.
     let mut signals = Signals::new([SIGHUP]).map_err(no_signals)?;
     let mut sockets = sockets::listen(&args)?;
-    // One to end that comes just when the start is done is found here, too.
+    // Signals to end are kept, too, so that one that comes as the start finishes is not lost.
     for signal in ending::SIGNALS {
         signals.add_signal(signal).map_err(no_signals)?;
     }
@@ -78,11 +78,11 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     }
     let is_lost = is_lost.load(Ordering::Relaxed);
     if is_lost {
-        // Those above have ended.
+        // The signals above are closed.
         signals = Signals::new(ending::SIGNALS).map_err(no_signals)?;
     }
     notify(sd_notify::NotifyState::Stopping);
-    // Before the end: another server may be about to take the place.
+    // Remove it before the end: another server may be about to replace this one.
     sockets.remove_file();
     stop(running, &args, signals);
     match is_lost {
@@ -93,18 +93,18 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     }
 }
 
-/// How often to look whether a server has anything left to issue.
+/// How often to check whether a server has anything left to issue.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Ends the signals that are waited for, and returns true in the end, once all names have lost their leases. A server that
-/// has other names, or tags, goes on with these: a new start may find no database.
+/// Once all names have lost their leases, closes the signals, and sets the result. A server with other names or with
+/// tags goes on with these, because a new start may find no database.
 fn end_when_lost(names: Names, signals: Handle) -> Arc<AtomicBool> {
     let is_lost = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&is_lost);
     thread::spawn(move || {
         while !signals.is_closed() {
             if names.have_lost_all_leases() {
-                // Relaxed: read after the signals have ended.
+                // Relaxed: read after the signals have closed.
                 told.store(true, Ordering::Relaxed);
                 signals.close();
             }
@@ -114,7 +114,7 @@ fn end_when_lost(names: Names, signals: Handle) -> Arc<AtomicBool> {
     is_lost
 }
 
-/// Ends the server; at once, if another signal to end comes.
+/// Stops the server; at once, if another signal to end comes.
 fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
     let handle = signals.handle();
     let names = running.names().clone();
@@ -159,7 +159,7 @@ fn limits(args: &ServeArgs) -> Limits {
     limits
 }
 
-/// The load that asks needs processors, too.
+/// Half the processors, up to 8: the clients' load needs some, too.
 fn usual_threads() -> usize {
     thread::available_parallelism().map_or(1, |count| (count.get() / 2).clamp(1, 8))
 }
@@ -180,7 +180,7 @@ fn notify(state: sd_notify::NotifyState<'_>) {
     }
 }
 
-/// How many ids each name has issued, those that issued the most first.
+/// Reports how many ids each name has issued, most first.
 fn report_issued(served: &Names) {
     let issued =
         |name: &Name| Protocol::ALL.into_iter().map(|protocol| name.issued(protocol)).sum();

@@ -1,4 +1,4 @@
-//! Who may ask: a password, a certificate and its key, which are read at the start and on SIGHUP.
+//! Password, certificate and key, which are read at the start and on SIGHUP.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::report;
 use crate::text::span;
 
-/// Who renews certificates has done so by then.
+/// Automatic renewal of a certificate is done earlier than this.
 const SOON: Duration = Duration::from_secs(7 * 86_400);
 
 /// What the files hold.
@@ -30,7 +30,7 @@ struct Tls {
 }
 
 impl Access {
-    /// Reads the files, and sets what they hold.
+    /// Reads the files, and applies them to the server.
     pub fn open(args: &ServeArgs, mut server: Server) -> Result<(Self, Server), Failure> {
         let access = Self { password: password(args)?, tls: tls(args)? };
         if let Some(password) = &access.password {
@@ -47,7 +47,7 @@ impl Access {
         self.tls.is_some()
     }
 
-    /// Reads the files again. What is wrong with them is reported, and changes nothing.
+    /// Reads the files again. Reports what is wrong with them, and then changes nothing.
     pub fn reload(&mut self, args: &ServeArgs, running: &Running) {
         self.reload_password(args, running)
             .unwrap_or_else(|failure| keep("the password stays as it was", failure));
@@ -88,7 +88,7 @@ impl Access {
         Ok(())
     }
 
-    /// Refuses a certificate that clients refuse now, in place of one that they take.
+    /// Refuses a certificate that clients reject now, if they accept the present one.
     fn check_is_no_worse(&self, args: &ServeArgs, new: &Tls) -> Result<(), Failure> {
         let is_taken =
             |tls: &Tls| Validity::of(args, &tls.certificates).map(|is| is.problem().is_none());
@@ -105,8 +105,8 @@ fn keep(what: &str, failure: Failure) {
     report::warning(format_args!("SIGHUP: {}; {what}", failure.text()));
 }
 
-/// Refuses what could be read at the start, but now may wait for a writer, such as a pipe, and no signal would end
-/// the server.
+/// Refuses what is no regular file. Reading a pipe, for example, may wait for a writer, and no signal would end the
+/// server.
 fn check_regular(path: &Option<PathBuf>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     match fs::metadata(path) {
@@ -123,7 +123,7 @@ fn password(args: &ServeArgs) -> Result<Option<String>, Failure> {
     let text = read_private_file(path).map_err(|error| unreadable(path, &error))?;
     let text = String::from_utf8(text);
     let text = text.map_err(|_| Failure::Failed(format!("{} is no UTF-8 text", path.display())))?;
-    // Some editors begin a text with a byte order mark. HTTP knows no spaces around a password.
+    // Some editors begin a text with a byte order mark. HTTP ignores spaces around a password.
     match text.trim_start_matches('\u{feff}').lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
         _ => Err(Failure::Failed(format!("the first line of {} is empty", path.display()))),
@@ -169,7 +169,7 @@ impl Validity {
         Ok(Self { path: path.unwrap_or_default(), begin, end })
     }
 
-    /// Why clients refuse them now.
+    /// Says why clients reject them now.
     fn problem(&self) -> Option<String> {
         let (now, path) = (SystemTime::now(), &self.path);
         if self.begin > now {
@@ -190,7 +190,7 @@ fn instant(time: SystemTime) -> Timestamp {
     Timestamp::from_millis(since_1970.as_millis().try_into().unwrap_or(i64::MAX))
 }
 
-/// Warns of a certificate that clients refuse, or will within days.
+/// Warns of a certificate that clients reject, or will within days.
 fn warn_of_validity(args: &ServeArgs, certificates: &[u8]) -> Result<(), Failure> {
     let validity = Validity::of(args, certificates)?;
     if let Some(problem) = validity.problem() {

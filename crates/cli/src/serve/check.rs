@@ -1,5 +1,5 @@
-//! What `--check` looks at besides the settings: what a start would fail on, as far as that shows while nothing is
-//! changed. Database servers are not asked.
+//! The checks of `--check` besides the settings: whatever would fail a start, as far as this shows without changing
+//! anything. Database servers are not asked.
 
 use uidring_any::StoreUse;
 
@@ -21,7 +21,7 @@ pub fn check(plan: &Plan<'_>) -> Result<bool, Failure> {
     Ok(plan.uids.iter().any(is_server))
 }
 
-/// Checks the worker ids of a name, which have to go with those of the names before it.
+/// Checks that the worker ids of a name are possible together with those of earlier names.
 fn check_workers(uids: &Uids<'_>, before: &[Uids<'_>]) -> Result<(), Failure> {
     let Some(store) = &uids.store else { return Ok(()) };
     store.check(uids.wanted)?;

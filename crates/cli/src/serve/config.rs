@@ -1,4 +1,4 @@
-//! `serve.toml`: flags as keys, and names in tables.
+//! `serve.toml`: flags as keys, names as tables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,10 +15,10 @@ use crate::args::url::UrlArgs;
 use crate::failure::Failure;
 use crate::replaced;
 
-/// What is no setting.
+/// Flags that are not settings.
 const NOT_SETTINGS: [&str; 4] = ["config", "check", "help", "names"];
 
-/// Settings that are read here, and not as the flags of these names.
+/// Settings that are read here, not as the flags of these names.
 const NO_FLAGS: [&str; 6] = ["url", "url-file", "start-after", "layout", "max-borrow", "worker"];
 
 /// What a file says besides flags.
@@ -26,13 +26,13 @@ const NO_FLAGS: [&str; 6] = ["url", "url-file", "start-after", "layout", "max-bo
 pub struct File {
     /// The file, for errors.
     pub place: String,
-    /// What stands above all tables.
+    /// The settings above all tables.
     pub settings: Settings,
-    /// The names that have a table.
+    /// The names with a table.
     pub names: BTreeMap<String, Settings>,
 }
 
-/// The settings of a name that are no flags.
+/// Settings of a name that are not flags.
 #[derive(Default)]
 pub struct Settings {
     /// Where its ids come from.
@@ -41,7 +41,7 @@ pub struct Settings {
     pub options: Vec<(String, String)>,
 }
 
-/// Reads the settings again, with those of the file where the command line and the environment say nothing.
+/// Reads the settings again, and adds those of the file that neither command line nor environment gives.
 pub fn load(
     path: &Path,
     command: fn() -> Command,
@@ -55,7 +55,7 @@ pub fn load(
     let text = read_small_file(path)
         .map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))?;
     let text = String::from_utf8(text).map_err(|_| wrong(&"it is not UTF-8"))?;
-    // What stands in the file may be secret: the error names a place, and shows no line.
+    // The file may hold secrets, so the error names the line, but does not quote it.
     let mut table: Table = toml::from_str(&text).map_err(|error| {
         let before = error.span().map_or("", |span| &text[..span.start]);
         let line = before.matches('\n').count() + 1;
@@ -78,7 +78,7 @@ pub fn load(
             wrong(&format_args!("{problem}; `uidring serve --help` lists the settings"))
         })?;
     }
-    // Advice may name a URL, and repeats none.
+    // Advice may name the form of a URL, but never quotes one.
     let advised = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
     let settings = Settings::of(others, is_flag).map_err(advised)?;
     let given = command().try_get_matches_from(command_line);
@@ -121,11 +121,11 @@ pub fn load(
 }
 
 impl Settings {
-    /// Reads what is no flag. Whether there is such an option is found when it is set.
+    /// Reads what is not a flag. Setting the options later finds unknown ones.
     fn of(table: Table, is_flag: impl Fn(&str) -> bool) -> Result<Self, String> {
         let mut settings = Self::default();
         for (key, value) in table {
-            // Anything else may be a URL.
+            // Any other key may be a URL.
             if !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
                 return Err("a key is no word; it may hold a password, and is not repeated".into());
             }
@@ -200,14 +200,14 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// What clap found wrong, in one line, and without the URL that a value may be.
+/// Returns clap's error on one line, without a URL that a value may be.
 fn plain(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = without_url(text.trim_start_matches("error: "));
     text.split("\n\n").next().unwrap_or(text).replace('\n', " ")
 }
 
-/// What is said, unless it repeats a URL.
+/// Returns the text, unless it quotes a URL.
 fn without_url(text: &str) -> &str {
     match may_have_url(text) {
         true => {
@@ -235,7 +235,7 @@ mod tests {
         '-',
     ];
 
-    /// A file with some characters left out, doubled, moved or replaced.
+    /// Returns the file with some characters left out, inserted, swapped or replaced.
     fn changed(text: &str, random: &mut fastrand::Rng) -> String {
         let mut text: Vec<char> = text.chars().collect();
         for _ in 0..random.usize(..4) {
@@ -251,7 +251,7 @@ mod tests {
         text.into_iter().collect()
     }
 
-    /// Whatever is wrong with a file, the error is a line, and shows no password.
+    /// Whatever is wrong with a file, the error is one line without a password.
     #[test]
     fn a_changed_file_is_read_or_refused_in_silence() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -267,7 +267,7 @@ mod tests {
                 Ok(_) => read += 1,
                 Err(Failure::Usage(error) | Failure::Failed(error)) => {
                     refused += 1;
-                    // A changed password is none; without its colon or slashes a URL is not known for one.
+                    // A changed password is none. Without its colon or slashes, a URL is not recognised.
                     let is_url = text.contains("://u:s3cretpw@");
                     assert!(!is_url || !error.contains("s3cretpw"), "seed {seed}: {text}: {error}");
                     assert!(!error.contains('\n'), "seed {seed}: {error:?}");

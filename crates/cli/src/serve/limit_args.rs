@@ -1,4 +1,4 @@
-//! What a server allows itself and its clients. These flags are seldom needed, so the help has them in a table.
+//! Limits of a server and its clients. These flags are seldom needed, so the help has them in a table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The names that a server's settings make.
+//! The names that a server's settings define.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::args::url::{UrlArgs, set_flags, wrong};
 use crate::failure::Failure;
 use crate::report;
 
-/// The name of the flags' own uids.
+/// The name of the uids of the flags and of the settings above all tables.
 const DEFAULT: &str = "uid";
 
-/// How often the tags of segments are read: a new one is a name after that.
+/// How often the tags of segments are read. A new tag is served after this.
 const REFRESH: Duration = Duration::from_secs(10);
 
-/// How far ahead of the clock clients may bring uids: docs/time.md says why.
+/// How far ahead of the clock clients may push uids. See docs/time.md.
 const MAX_BORROW: Duration = Duration::from_secs(3_600);
 
-/// More names are counted, and not all listed.
+/// How many names to list; more are only counted.
 pub const SHOWN: usize = 12;
 
-/// Names whose settings are checked; nothing is spent yet.
+/// Names whose settings are checked. Nothing is used up yet.
 pub struct Plan<'a> {
     pub args: &'a ServeArgs,
     pub uids: Vec<Uids<'a>>,
-    /// The store that has segments, if any.
+    /// The store whose segments are served, if any.
     pub segments: Option<Box<dyn AnyStore>>,
     /// The flags that name the store of the flags' own uids.
     flags: String,
@@ -51,9 +51,9 @@ pub struct Uids<'a> {
     is_per_thread: bool,
     pub layout: ResolvedLayout,
     worker: WorkerKind,
-    /// What it wants of its store.
+    /// What it needs from its store.
     pub wanted: StoreUse,
-    /// Where the worker id comes from; `None` where it is chosen.
+    /// The source of the worker id; `None` if it is chosen.
     pub store: Option<Box<dyn AnyStore>>,
     builder: CachedBuilder,
     /// The flags that name its store, for advice.
@@ -85,13 +85,13 @@ impl<'a> Plan<'a> {
         Ok(Self { args, uids, segments, flags })
     }
 
-    /// Says which tags no client can reach.
+    /// Warns of tags that no client can reach.
     pub fn warn_of_hidden_tags(&self, tags: &[String]) {
         let names: Vec<_> = self.uids.iter().map(|uids| uids.name).collect();
         warn_of_hidden_tags(&names, tags);
     }
 
-    /// Acquires worker ids, and returns the names, and a line about each.
+    /// Acquires worker ids. Returns the names, and a line about each.
     pub fn open(self) -> Result<(Names, Vec<String>), Failure> {
         let Self { args: settings, uids, segments: store, flags } = self;
         let own: Vec<_> = uids.iter().map(|uids| uids.name).collect();
@@ -159,7 +159,7 @@ fn own_options(args: &ServeArgs, file: &File) -> Result<Options, Failure> {
     set_all(options, beside, &file.place)
 }
 
-/// The options of a name: those above the tables, and over them its own; or its own alone, with a URL of its own.
+/// The options of a name: its own over those above the tables, or its own alone if it has a URL.
 fn named_options(args: &ServeArgs, file: &File, settings: &Settings) -> Result<Options, Failure> {
     let options = match &settings.url {
         Some(url) => at(url, &file.place)?,
@@ -208,13 +208,13 @@ fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
     }
 }
 
-/// Segments, and their table for people.
+/// A generator of segments, and its table for people.
 type Segments = (SegmentGenerator, Box<dyn SegmentTable + Send + Sync>);
 
-/// The store whose segments are served: that of the worker ids, unless it has none, or is a pod's own.
+/// The store whose segments are served: that of the worker ids, unless it has no segments or belongs to one pod.
 fn segments_of(options: &Options) -> Result<Option<Box<dyn AnyStore>>, Failure> {
     match options.worker_kind() {
-        // Each pod's file would have the same ones.
+        // Each pod's file would hand out the same ones.
         WorkerKind::Chosen | WorkerKind::Registered | WorkerKind::Ordinal => return Ok(None),
         _ => {}
     }
@@ -232,7 +232,7 @@ fn segments(store: &dyn AnyStore, wait: Duration) -> Result<Segments, Failure> {
     Ok((builder.refresh(REFRESH).build()?, store.segment_table()?))
 }
 
-/// A table that somebody may create later has no tags until then.
+/// Has no tags until somebody creates the table.
 struct UntilCreated(Box<dyn SegmentStore>);
 
 impl SegmentStore for UntilCreated {
@@ -248,7 +248,7 @@ impl SegmentStore for UntilCreated {
     }
 }
 
-/// What went wrong, and with the table of which name.
+/// Adds the name of the table to a failure.
 fn about(name: &str, failure: Failure) -> Failure {
     match name {
         DEFAULT => failure,
@@ -257,12 +257,12 @@ fn about(name: &str, failure: Failure) -> Failure {
 }
 
 impl<'a> Uids<'a> {
-    /// What went wrong with it.
+    /// Adds the name to a failure.
     pub fn about(&self, failure: Failure) -> Failure {
         about(self.name, failure)
     }
 
-    /// Checks its options. `inherits` says whether those above the tables are among them.
+    /// Checks the options. `inherits` says whether they include those above the tables.
     fn new(
         name: &'a str,
         options: Options,
@@ -282,9 +282,9 @@ impl<'a> Uids<'a> {
             WorkerKind::Chosen => None,
             _ => Some(options.store().map_err(wrong)?),
         };
-        // Ids of two names are two kinds, and may be equal.
+        // Ids of two names may be equal, so each name is a namespace.
         let is_own = options.get("namespace").is_none();
-        // What takes worker ids back has a limit of its own.
+        // Worker ids that are given back have their own limit.
         let is_limited = options.get("max-borrow").is_some() || worker.is_given_back();
         let prepared = options.prepare().map_err(|error| {
             let do_not_fit = matches!(error.store(), Some(ServerError::Options { .. }));

@@ -1,4 +1,4 @@
-//! Where a server listens, as people write it.
+//! Where a server listens, as written in flags.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 #[derive(Clone, Debug)]
 pub enum Place {
     Nowhere,
-    /// The address as it was written, and what it stands for.
+    /// The address as written, and what it resolves to.
     At(String, Vec<SocketAddr>),
 }
 
 impl Place {
-    /// A port on loopback.
+    /// Returns a port on loopback.
     pub fn loopback(port: u16) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         Self::At(address.to_string(), vec![address])

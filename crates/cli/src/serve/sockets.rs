@@ -1,4 +1,4 @@
-//! The sockets of a server: asked for, usual, or handed over by systemd.
+//! The sockets of a server: requested, default, or handed over by systemd.
 
 use std::env;
 use std::fs;
@@ -24,11 +24,11 @@ use super::place::{BatchPlace, Place};
 use crate::failure::Failure;
 use crate::report;
 
-/// Listeners, and the file of the Unix socket, which goes with them.
+/// Listeners, and the file of the Unix socket.
 #[derive(Default)]
 pub struct Sockets {
     pub listeners: Vec<Listener>,
-    /// And its inode.
+    /// With its inode.
     file: Option<(PathBuf, u64)>,
 }
 
@@ -38,7 +38,7 @@ impl Sockets {
         if let Some((path, inode)) = self.file.take()
             && fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == inode)
         {
-            // Otherwise it stays as one that nobody listens at, which the next start replaces.
+            // If it stays, nobody listens on it, and the next start replaces it.
             let _ = fs::remove_file(path);
         }
     }
@@ -50,11 +50,11 @@ impl Drop for Sockets {
     }
 }
 
-/// What fits the system's address of a socket.
+/// The longest path that fits the system's address of a socket.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// A protocol over TCP, where it was asked for, and its usual port. Those that were asked for come first, so that no
-/// usual port takes one of them.
+/// The protocols over TCP, each with its requested place and its default port. Requested places come first, so that no
+/// default port takes one of them.
 fn tcp_places(args: &ServeArgs) -> [(Protocol, &Option<Place>, u16); 3] {
     let mut places = [
         (Protocol::Redis, &args.redis, 6379),
@@ -99,7 +99,7 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
         Some(place) => matches!(place, Place::Nowhere),
         None => protocol == Protocol::Thrift && args.password_file.is_some(),
     };
-    // Those of systemd come besides.
+    // systemd may hand over others.
     if tcp_places(args).into_iter().all(is_nowhere)
         && matches!(args.batch, Some(BatchPlace::Nowhere))
         && env::var_os("LISTEN_FDS").is_none()
@@ -112,13 +112,13 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
 const NOWHERE: &str = "there is nowhere to listen: let one of --redis, --http, --thrift and --batch be another than \
                        none";
 
-/// Refuses an address that two protocols are to have.
+/// Refuses an address that two protocols would share.
 fn check_apart(args: &ServeArgs) -> Result<(), Failure> {
     let mut taken: Vec<(Protocol, SocketAddr)> = Vec::new();
     for (protocol, place, _) in tcp_places(args) {
         let Some(Place::At(text, addresses)) = place else { continue };
         let rival = |at: &SocketAddr| taken.iter().find(|(_, other)| do_meet(*at, *other));
-        // The first of them that can be had is listened at.
+        // The server listens on the first that is available.
         match addresses.iter().find(|at| rival(at).is_none()) {
             Some(at) => taken.push((protocol, *at)),
             None => {
@@ -133,20 +133,20 @@ fn check_apart(args: &ServeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether only one of two sockets can listen.
+/// Whether only one of two addresses can be listened on.
 fn do_meet(one: SocketAddr, other: SocketAddr) -> bool {
     let (a, b) = (one.ip(), other.ip());
-    // That of IPv6 takes those of IPv4 as well.
+    // IPv6's wildcard also covers IPv4.
     let is_any = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
     one.port() != 0 && one.port() == other.port() && (a == b || is_any(a, b) || is_any(b, a))
 }
 
-/// Looks whether the places can be listened at, and listens nowhere. What others have may be the server's that these
+/// Tries the places without listening. One in use is only a warning: its user may be the very server that these
 /// settings are for.
 pub fn try_places(args: &ServeArgs) -> Result<(), Failure> {
     for (protocol, place, _) in tcp_places(args) {
         let Some(Place::At(text, addresses)) = place else { continue };
-        // One that can be had is enough.
+        // One available address is enough.
         let mut failures: Vec<_> =
             addresses.iter().map_while(|at| try_address(*at).err()).collect();
         if failures.len() == addresses.len()
@@ -177,15 +177,15 @@ fn cannot_listen(protocol: Protocol, text: &str, error: &io::Error) -> Failure {
     Failure::Failed(format!("listening on --{protocol} {text}: {error}"))
 }
 
-/// Has the address, and does not listen.
+/// Binds the address without listening.
 fn try_address(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // As std does: connections of an earlier server do not matter.
+    // As std does, so that connections of an earlier server do not matter.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())
 }
 
-/// Fails if no socket can be made in the folder of `path`.
+/// Fails if no socket can be created in the folder of `path`.
 fn can_be_made(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     // The root of the file system exists.
@@ -204,7 +204,7 @@ fn warn_of_others(args: &ServeArgs) {
     }
 }
 
-/// Listens wherever the settings say.
+/// Listens on all places of the settings.
 pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
     let mut sockets = Sockets::default();
     let inherited = inherit(args, &mut sockets)?;
@@ -319,20 +319,20 @@ fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Fai
     }
 }
 
-/// In the folder of this session's sockets, or in the user's data directory.
+/// In the session's runtime folder, or in the user's data directory.
 fn usual_path() -> Result<PathBuf, uidring::Error> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|folder| folder.is_absolute());
     runtime.map_or_else(data_folder, Ok).map(|folder| folder.join("uidring.sock"))
 }
 
-/// Listens at a path that only this user can connect to. A socket there that nobody listens at is replaced.
+/// Listens on a path that only this user can connect to. Replaces a socket there that nobody listens on.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     check_socket_path(path)?;
     let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     create_folder(parent)?;
-    // Made where nobody else can reach it, until its mode is set.
+    // Create it where nobody else can reach it, until its mode is set.
     let private = tempfile::Builder::new().prefix(".u").rand_bytes(4).tempdir_in(parent)?;
     let made = private.path().join("s");
     let socket = bind_for_owner(&made)?;
@@ -340,9 +340,9 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(socket)
 }
 
-/// Refuses what no socket can replace, and a path that is too long for one.
+/// Refuses a path that is too long, or holds what a socket must not replace.
 fn check_socket_path(path: &Path) -> io::Result<()> {
-    // Clients give the path to the system, which takes no longer ones.
+    // Clients pass the path to the system, which accepts no longer ones.
     if path.as_os_str().len() > MAX_SOCKET_PATH {
         let text = format!("a socket's path has at most {MAX_SOCKET_PATH} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -357,8 +357,8 @@ fn check_socket_path(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Linux gives the name that `bind` makes the mode of the socket. A change of mode by name could hit what the
-/// owner of the folder has put there meanwhile.
+/// On Linux, `bind` gives the file the mode of the socket. Changing the mode by path could hit what the folder's owner
+/// has put there meanwhile.
 #[cfg(target_os = "linux")]
 fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -366,7 +366,7 @@ fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
     socket.set_permissions(fs::Permissions::from_mode(0o600))?;
     let socket = Socket::from(OwnedFd::from(socket));
     socket.bind(&socket2::SockAddr::unix(path)?)?;
-    // As many as the system allows.
+    // The longest queue that the system allows.
     socket.listen(i32::MAX)?;
     Ok(UnixListener::from(OwnedFd::from(socket)))
 }
