@@ -31,7 +31,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// With the property that each violates, and the clocks with which it does: all but `HolderIgnored`, of
-    /// which a test gives the history. The first seven are the table of docs/lease-model.md.
+    /// which a test gives the history.
     pub const ALL: &[(Self, &str, Clocks)] = {
         use Clocks::{Anything, Calm};
         &[
