@@ -12,17 +12,17 @@ use crate::{Network, Scale, Small, Uids};
 /// The model and its bounds.
 #[derive(Clone, Debug)]
 pub struct Segments<S: Scale = Small> {
-    /// The most generators alive at one time.
+    /// Generators alive at once, at most.
     pub generators: usize,
-    /// The number of starts in a history.
+    /// Starts in a history.
     pub starts: u8,
     /// The column's greatest value; 2^63 - 1 in a real one.
     pub greatest: S::Number,
     /// The longest step. Each load asks for any step up to this, because the rule, the table or a person sets it.
     pub steps: S::Number,
-    /// The most ranges that a generator has in memory: two, unless takers are faster than the store.
+    /// Ranges that a generator has in memory, at most: two, unless takers are faster than the store.
     pub depth: usize,
-    /// How often a person changes `max_id` in a history.
+    /// Changes of `max_id` by hand in a history.
     pub changes: u8,
     /// Whether a person may lower it, which docs/segments.md forbids. Then only `Order` is promised.
     pub may_lower: bool,
@@ -93,7 +93,7 @@ pub struct Call<S: Scale = Small> {
 /// A generator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Generator<S: Scale = Small> {
-    /// The number of its start.
+    /// Its start.
     pub start: u8,
     /// The load that it waits for.
     pub call: Option<Call<S>>,
@@ -116,9 +116,9 @@ pub struct State<S: Scale = Small> {
     pub generators: Vec<Generator<S>>,
     /// The loads sent.
     pub network: Network<Reserve<S>>,
-    /// The number of starts so far.
+    /// Starts so far.
     pub starts: u8,
-    /// How often a person has changed the row.
+    /// Changes by hand so far.
     pub changes: u8,
     /// The set of ids that callers got.
     pub issued: S::Uids,
