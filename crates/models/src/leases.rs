@@ -1,8 +1,8 @@
 //! Leases of worker ids: docs/leases.md.
 //!
-//! Owners are processes with one generator each, named by the number of their start; a real one has a name of its own
-//! (`crates/store/src/leases/acquire.rs`). Any number of steps of others may come between two steps of an owner, so it
-//! may pause anywhere, for any time. It may crash anywhere; a restart is another start.
+//! Owners are processes with one generator each, named by the number of their start (real ones:
+//! `crates/store/src/leases/acquire.rs`). Between two steps of an owner, others may take any number of steps, so it may
+//! pause anywhere, for any time. It may also crash anywhere; a restart is another start.
 
 mod mutation;
 mod owner;
@@ -51,8 +51,8 @@ pub enum Action<S: Scale = Small> {
         /// The owner.
         owner: u8,
     },
-    /// An owner's wall clock is in a later tick than the generator, which continues from there. Setting a clock back
-    /// changes nothing (`src/generator/ticks.rs`).
+    /// An owner's wall clock is in a later tick than the generator, which continues there. A clock set back changes
+    /// nothing (`src/generator/ticks.rs`).
     ClockRuns {
         /// The owner.
         owner: u8,
@@ -65,12 +65,12 @@ pub enum Action<S: Scale = Small> {
         /// The owner.
         owner: u8,
     },
-    /// A caller gets the first ready uid. Between its draw and its return a taker checks nothing, so both are one step.
+    /// A caller gets the first ready uid. A taker checks nothing between draw and return, so both are one step.
     Take {
         /// The owner.
         owner: u8,
     },
-    /// The first ready uid goes to nobody: it is stale, its tick is over, or the tick starts at another one
+    /// The first ready uid is discarded: it is stale, its tick is over, or the tick starts at another
     /// (`SequenceStart`).
     Skip {
         /// The owner.
@@ -91,7 +91,7 @@ pub enum Action<S: Scale = Small> {
         /// The owner.
         owner: u8,
     },
-    /// Someone checks the deadline after it has passed. From then on the lease counts as lost.
+    /// Someone checks the deadline after it has passed. The lease then counts as lost.
     Notice {
         /// The owner.
         owner: u8,
@@ -208,7 +208,7 @@ impl Model for Leases {
                 model.clocks == Clocks::Anything || state.live_ones_own_their_rows()
             }),
             Property::always("Progress", Self::can_recover),
-            // These show that the model reaches the states in which it could go wrong.
+            // The model reaches the states in which it could go wrong.
             Property::sometimes("two have one worker id ready", |_, state: &State| {
                 let ready = |owner: &Owner| {
                     owner.lease().filter(|lease| !lease.ready.is_empty()).map(|l| l.worker)
@@ -260,7 +260,7 @@ impl<S: Scale> Leases<S> {
         }
     }
 
-    /// Performs an action. Returns `None` if it is not possible; the state is then unusable.
+    /// Performs an action. Returns `None` if it is impossible, which leaves the state unusable.
     pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         self.step(state, action)?;
         state.forget_spent(self);
@@ -338,14 +338,14 @@ impl Leases {
         all
     }
 
-    /// Progress, as a check of each state rather than of each history: if all processes crash now and all messages are
-    /// lost, then, after some time, a start gets each worker id and issues a uid with it.
+    /// Progress, checked in each state: if all processes crash now and all messages are lost, then, after some time, a
+    /// start gets each worker id and issues a uid with it.
     ///
-    /// That every state has such a way out is more than [`stateright`]'s `eventually` checks, which overlooks histories
-    /// that end in a cycle. It is less than progress itself: nothing makes a process start.
+    /// [`stateright`]'s `eventually` checks less: it overlooks histories that end in a cycle. But this only shows that
+    /// there is a way, since nothing makes a process start.
     fn can_recover(&self, state: &State) -> bool {
         let last = usize::from(self.ticks) * usize::from(self.uids_per_tick);
-        // A worker id whose ticks are used up cannot issue anything anyway.
+        // With no ticks left, a worker id cannot issue anyway.
         let is_used_up = |row: &Row| row.horizon.is_some_and(|uid| usize::from(uid) + 1 >= last);
         let mut after = State { owners: Vec::new(), network: Network::default(), ..state.clone() };
         if self.clocks == Clocks::Calm {
@@ -379,7 +379,7 @@ impl Leases {
 }
 
 impl<S: Scale> State<S> {
-    /// While an owner counts its lease as live, it owns the row, unless an operator has fenced it.
+    /// An owner whose lease is live, by its own count, owns the row, unless it was fenced.
     fn live_ones_own_their_rows(&self) -> bool {
         self.owners.iter().all(|owner| match owner.lease() {
             Some(lease) if lease.is_live() && !lease.fenced => {
@@ -390,8 +390,8 @@ impl<S: Scale> State<S> {
         })
     }
 
-    /// Forgets requests whose token is outdated. Tokens only grow, so such a request is refused whenever it is
-    /// performed. Under a mutation of how tokens work, nothing is forgotten.
+    /// Forgets requests with outdated tokens. Tokens only grow, so these are always refused. Mutations of how tokens
+    /// work forget nothing.
     fn forget_spent(&mut self, model: &Leases<S>) {
         if model.mutation.is_some_and(Mutation::is_about_tokens) {
             return;

@@ -1,7 +1,7 @@
 //! Visits all states of the models within their long bounds, and prints a table of them. Exits with status 1 if a
 //! property does not hold.
 //!
-//! Arguments select what to check: parts of `MODEL: BOUNDS`, as in the table. Without arguments, all are checked.
+//! Arguments, parts of `MODEL: BOUNDS` as in the table, select what to check; all if none.
 
 use std::env;
 use std::process::ExitCode;

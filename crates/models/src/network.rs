@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 ///
 /// Any of them may be performed next, or never, or again. So one set represents requests under way, lost, late and
 /// repeated, in every order. If a request is performed while its process waits, the answer may arrive or be lost;
-/// nobody hears the answer of one performed later. A process that has stopped waiting may send the same again. Here
-/// that is the same request, and the process need not hear what an earlier copy did.
+/// later, nobody hears it. A process that has stopped waiting may send the same again. That is one request here, and
+/// the process need not hear what an earlier copy did.
 ///
 /// [`stateright`]'s own network delivers to actors. Here only a store acts on messages, one step each, like a database
 /// transaction.
@@ -36,8 +36,8 @@ impl<R: Ord> Network<R> {
         self.0.contains(request)
     }
 
-    /// Forgets requests that can no longer change anything and that nobody waits for. States with and without them have
-    /// the same futures.
+    /// Forgets requests that can change nothing and that nobody waits for. States with and without them have the same
+    /// futures.
     pub fn forget(&mut self, is_spent: impl Fn(&R) -> bool) {
         self.0.retain(|request| !is_spent(request));
     }

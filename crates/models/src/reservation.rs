@@ -147,7 +147,7 @@ impl<S: Scale> Reservation<S> {
         broken.into_iter().find(|(is_broken, _)| *is_broken).map(|(_, property)| property)
     }
 
-    /// Performs an action. Returns `None` if it is not possible; the state is then unusable.
+    /// Performs an action. Returns `None` if it is impossible, which leaves the state unusable.
     pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         self.step(state, action)?;
         state.forget_void(self);
@@ -195,8 +195,8 @@ impl<S: Scale> Reservation<S> {
     }
 }
 
-/// What the processes' clocks count of one unit of time, if the clocks in `slow` are slow; `None` if one of these
-/// measures nothing.
+/// What the processes' clocks count of one unit of time if those in `slow` are slow; `None` if one of these measures
+/// nothing.
 fn counts(state: &State, slow: u8) -> Option<Vec<u8>> {
     let counted = |(index, process): (usize, &Process)| {
         let is_slow = slow & 1 << index != 0;
@@ -206,8 +206,8 @@ fn counts(state: &State, slow: u8) -> Option<Vec<u8>> {
 }
 
 impl Reservation {
-    /// Progress: if all processes crash now, and no sent request arrives any more, then, once their sessions have
-    /// ended, a start on any host is admitted and issues a uid.
+    /// Progress: if all processes crash now and all messages are lost, then, once their sessions have ended, a start on
+    /// any host is admitted and issues a uid.
     fn can_recover(&self, state: &State) -> bool {
         let until = state.registry.reserved.until;
         if until.is_some_and(|tick| tick + 1 >= self.ticks) {
@@ -260,8 +260,7 @@ impl<S: Scale> State<S> {
         })
     }
 
-    /// Forgets transactions that are refused whenever they arrive: those of ended sessions, and those that name old
-    /// versions.
+    /// Forgets transactions that are always refused: those of ended sessions, or with old versions.
     fn forget_void(&mut self, model: &Reservation<S>) {
         let Self { registry, processes, network, .. } = self;
         network.forget(|request| {

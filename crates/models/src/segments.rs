@@ -18,7 +18,7 @@ pub struct Segments<S: Scale = Small> {
     pub starts: u8,
     /// The column's greatest value; 2^63 - 1 in a real one.
     pub greatest: S::Number,
-    /// The longest step. Each load asks for any step up to this, because the rule, the table or a person sets it.
+    /// The longest step. Each load asks for any up to this: the rule, the table or a person sets it.
     pub steps: S::Number,
     /// Ranges that a generator has in memory, at most: two, unless takers are faster than the store.
     pub depth: usize,
@@ -86,7 +86,7 @@ pub struct Reserve<S: Scale = Small> {
 pub struct Call<S: Scale = Small> {
     /// The request.
     pub request: Reserve<S>,
-    /// Whether the range was reserved, once the table has answered. The answer has not arrived yet.
+    /// The table's answer, which has not arrived yet: whether the range was reserved.
     pub answer: Option<bool>,
 }
 
@@ -105,7 +105,7 @@ pub struct Generator<S: Scale = Small> {
     pub last: S::Number,
 }
 
-/// Everything that decides what may happen next, and what was issued.
+/// All that decides what may happen next, and what was issued.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<S: Scale = Small> {
     /// The row's column.
@@ -249,7 +249,7 @@ impl<S: Scale> Segments<S> {
         }
     }
 
-    /// Performs an action. Returns `None` if it is not possible; the state is then unusable.
+    /// Performs an action. Returns `None` if it is impossible, which leaves the state unusable.
     pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         self.step(state, action)?;
         // If a person may still lower `max_id`, a late load may match it again.
@@ -379,8 +379,8 @@ impl<S: Scale> Segments<S> {
 }
 
 impl Segments {
-    /// Progress: if all processes die now, and no sent request arrives any more, the next one loads a range and issues
-    /// an id, as long as numbers are left.
+    /// Progress: if all processes die now and all messages are lost, the next one loads a range and issues an id, while
+    /// numbers are left.
     fn can_load(&self, state: &State) -> bool {
         if state.max_id >= self.greatest {
             return true;
@@ -405,7 +405,7 @@ impl<S: Scale> State<S> {
         self.generators.iter_mut().find(|generator| generator.start == start)
     }
 
-    /// Forgets loads that `max_id` has passed. It only grows, so they are refused whenever they arrive.
+    /// Forgets loads that `max_id` has passed. It only grows, so they are always refused.
     fn forget_void(&mut self) {
         let Self { max_id, generators, network, .. } = self;
         network.forget(|request| {

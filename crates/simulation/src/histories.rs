@@ -45,14 +45,13 @@ impl Histories {
         self.run_with(None, None)
     }
 
-    /// Runs them on the model's own store, and does the same with the store that `open` returns. Any difference in its
-    /// answers is a violation.
+    /// Runs them on the model's own store and the one that `open` returns. Different answers are a violation.
     pub fn run_beside<S: StoreUnderTest>(self, open: impl Fn(&Setting) -> S + Sync) -> Counts {
         self.run_with(Some(&|setting| Box::new(open(setting))), None)
     }
 
-    /// Runs them on the model's own store, each with a follower, which alone judges: the histories' own properties are
-    /// no longer checked in this process.
+    /// Runs them on the model's own store, each judged by a follower alone: this process no longer checks the
+    /// properties.
     pub fn run_followed<F: Follower>(self, follow: impl Fn(&Setting) -> F + Sync) -> Counts {
         Property::ignore_all();
         self.run_with(None, Some(&|setting| Box::new(follow(setting))))

@@ -22,7 +22,7 @@ use super::trace::{LeaseSeen, RingSeen, Take};
 /// A generator with a lease, and what was taken from it.
 pub struct Issuer {
     worker_id: u64,
-    /// The greatest uid that earlier holders of the worker id may have issued.
+    /// The greatest uid that earlier holders may have issued.
     before: Option<Uid>,
     /// The state of the lease.
     pub renewals: RenewalMachine,
@@ -106,8 +106,7 @@ impl Issuer {
         !self.is_closed && self.renewals.is_live()
     }
 
-    /// Takes one by one, locally or not, or fills. Checks that each uid is new, in order, above `before`, and covered
-    /// by the store.
+    /// Takes one by one, locally or not, or fills. Checks that each uid is new, in order, above `before` and covered.
     pub fn take(&mut self, rng: &mut Rng, issued: &mut Issued, is_covered: impl Fn(Uid) -> bool) {
         let count = rng.usize(1..60);
         if rng.u8(0..4) == 0 {

@@ -35,8 +35,7 @@ use self::world::{Grant, Owner, Start, State, World};
 use crate::History;
 use crate::{Begun, ByHand, Generator, Histories, Issuer, Property, lock};
 
-/// Runs histories, each with a follower, which alone judges: the histories' own properties are no longer checked in
-/// this process.
+/// Runs histories, each judged by a follower alone: this process no longer checks the properties.
 pub fn run_followed<F: Follower>(
     histories: Histories,
     follow: impl Fn(&Setting) -> F + Sync,
@@ -66,8 +65,8 @@ fn histories_of_a_registry() {
     assert!(acquired > count && renewals > count && uids > 100 * count, "{counts:?}");
 }
 
-/// The fault that the model is for: what the local file alone grants exceeds what the registry holds, and another
-/// process issues it, too.
+/// The fault that the model is for: the local file grants more than the registry holds, and another process issues it,
+/// too.
 #[test]
 fn a_grant_by_the_local_file_alone_is_caught() {
     const MOST: u64 = 20_000;

@@ -22,7 +22,7 @@ use super::world::{MILLISECOND, START, World};
 /// Steps of a history.
 pub(super) const STEPS: u32 = 200;
 
-/// A history. While a start waits for the store, others run, so the state needs a lock.
+/// A history. Others run while a start waits for the store, hence the lock.
 #[derive(Clone)]
 pub(super) struct Sim(pub(super) Arc<Mutex<World>>);
 
@@ -48,7 +48,7 @@ impl Sim {
         self.build(depth);
     }
 
-    /// Builds the generators of sessions that have got a lease. If too many starts are in progress, the next ones wait.
+    /// Builds the generators of sessions that have got a lease. With too many in progress, others wait.
     fn build(&self, depth: u32) {
         const MAX_DEPTH: u32 = 2;
         if depth == MAX_DEPTH {

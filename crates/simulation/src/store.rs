@@ -154,7 +154,7 @@ impl Store {
         (worker_id - self.worker_ids.start()) as usize
     }
 
-    /// Ends a lease for an operator. Its owner stops at its next renewal; others may have the row at once.
+    /// An operator ends a lease: its owner stops at its next renewal, and others may take the row at once.
     pub(super) fn fence(&mut self, worker_id: u64, now: i64) {
         let index = self.index(worker_id);
         let row = &mut self.rows[index];

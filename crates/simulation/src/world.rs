@@ -32,7 +32,7 @@ pub(super) struct World {
     pub(super) lasts: u64,
     /// Clocks stay within the margin.
     is_calm: bool,
-    /// How many of ten steps are trouble, and how many of a hundred messages fail.
+    /// Steps in ten that are trouble, and messages in a hundred that fail.
     trouble: u8,
     pub(super) loss: u8,
     /// The true time, in nanoseconds.

@@ -35,7 +35,7 @@ pub enum Mutation {
     NoTokenAtRelease,
     /// Both check the worker id alone.
     NoToken,
-    /// Renewals and releases check the owner's name alone, which an operator does not change.
+    /// Renewals and releases check only the owner's name, which operators do not change.
     OwnerForToken,
     /// A release lowers the horizon by one uid too many.
     ReleaseOneTooLow,
@@ -74,7 +74,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// All, with the property that each violates, and the clocks with which it does.
+    /// All, with the property that each violates, and under which clocks.
     pub const ALL: &[(Self, &str, Clocks)] = {
         use Clocks::{Anything, Calm};
         &[
@@ -127,8 +127,8 @@ impl Mutation {
     }
 }
 
-/// The mutations of the code (`scripts/mutations`), each with the mutation here that does the same to the protocol.
-/// What the code does in several places may be one step here.
+/// The mutations of the code (`scripts/mutations`), each with the one here that does the same to the protocol. Several
+/// places in the code may be one step here.
 pub const FILES: &[(&str, Mutation)] = &[
     ("leases/clocked-asks-once", Mutation::AsksOnce),
     ("leases/clocked-goes-on-after-a-close", Mutation::GoesOnAfterClose),

@@ -46,7 +46,7 @@ impl<S: Scale> Owner<S> {
 
 impl<S: Scale> Lease<S> {
     /// `LeaseHandle::start`, before the first renewal: the generator starts above what was issued
-    /// (`src/generator/start.rs`). If its clock is ahead of that, [`clock_runs`](Self::clock_runs) comes next.
+    /// (`src/generator/start.rs`). If its clock is ahead, [`clock_runs`](Self::clock_runs) comes next.
     fn new(
         model: &Leases<S>,
         worker: u8,
@@ -84,7 +84,7 @@ impl<S: Scale> Lease<S> {
         self.horizon.is_some() && !self.lost && !self.closed && !self.is_over()
     }
 
-    /// Whether its deadline has passed. If time is not counted, it may have passed at any time: see `notice`.
+    /// Whether its deadline has passed. If time is not counted, it may pass at any time: see `notice`.
     fn is_over(&self) -> bool {
         self.horizon.is_some() && self.left == 0.into()
     }
@@ -97,8 +97,7 @@ impl<S: Scale> Lease<S> {
         Some(())
     }
 
-    /// A release counts skipped uids as issued. This includes uids between two ticks: a generator knows only its next
-    /// uid.
+    /// A release counts skipped uids as issued, even between two ticks: a generator knows only its next uid.
     pub(super) fn skip(&mut self) -> Option<()> {
         let below = self.ready.first().unwrap_or(self.next).minus(1.into());
         self.last = match below {
@@ -195,7 +194,7 @@ impl<S: Scale> State<S> {
     }
 
     /// The lease's thread asks for a horizon at or above what the generator has reached (`HorizonPlanner` in
-    /// `src/worker/renewals.rs`). It may be below the one before if the rate has fallen.
+    /// `src/worker/renewals.rs`). It may be lower than before if the rate has fallen.
     pub(super) fn renew(
         &mut self,
         model: &Leases<S>,
@@ -251,7 +250,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// No answer in time, or an error on the way. The store may have performed the request or not.
+    /// No answer in time, or an error. The store may have performed the request.
     pub(super) fn fail(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let owner = self.owner(session)?;
         let call = owner.call.take()?;
@@ -272,7 +271,7 @@ impl<S: Scale> State<S> {
         if lease.horizon.is_none() { self.give_up(session) } else { Some(()) }
     }
 
-    /// Gives back a row that no generator used, as it was: `Drop` of `RowLease` in `crates/store/src/leases/rows.rs`.
+    /// Gives back an unused row as it was: `Drop` of `RowLease` in `crates/store/src/leases/rows.rs`.
     fn give_up(&mut self, session: u8) -> Option<()> {
         let Lease { worker, token, before, .. } = *self.lease(session)?;
         self.network.send(Request::Release { owner: session, worker, token, last: before });
@@ -314,7 +313,7 @@ impl<S: Scale> State<S> {
         self.issue(session, uid)
     }
 
-    /// A caller gets a uid. This checks the properties of a uid.
+    /// A caller gets a uid. Checks its properties.
     fn issue(&mut self, session: u8, uid: S::Number) -> Option<()> {
         let Lease { worker, floor, closed, shut, .. } = *self.lease(session)?;
         let index = usize::from(worker);
@@ -341,7 +340,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// Once the padder has seen the end, uids that are ready but not taken are gone.
+    /// Once the padder has seen the end, untaken uids are gone.
     pub(super) fn look(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
         if !lease.lost || model.mutation == Some(Mutation::PadderIgnoresTheEnd) {
@@ -352,8 +351,8 @@ impl<S: Scale> State<S> {
     }
 
     /// Closes the generator first, so that it issues nothing more, and then gives the row back with the last uid
-    /// (`src/worker/lease_handle.rs`). The thread asks the store after its last call is over. That call's request may
-    /// still be on its way, at least here.
+    /// (`src/worker/lease_handle.rs`). The thread does this after its last call, whose request may still be on its way
+    /// here.
     pub(super) fn close(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let mutation = model.mutation;
         let lease = self.lease(session)?;

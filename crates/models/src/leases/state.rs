@@ -31,7 +31,7 @@ pub struct Leases<S: Scale = Small> {
 }
 
 impl Leases {
-    /// The least bounds of an exhaustive search.
+    /// Small bounds, to be extended.
     pub const SMALL: Self = Self {
         owners: 2,
         starts: 2,
@@ -47,7 +47,7 @@ impl Leases {
     };
 }
 
-/// Everything that decides what may happen next, and what was issued.
+/// All that decides what may happen next, and what was issued.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<S: Scale = Small> {
     /// The table, by worker id.
@@ -71,9 +71,9 @@ pub struct State<S: Scale = Small> {
 pub struct Broken {
     /// A uid was issued twice.
     pub once: bool,
-    /// A uid was issued above the horizon that the store had at that moment.
+    /// A uid was issued above the store's horizon at that moment.
     pub covered: bool,
-    /// A uid was issued that is not above both the horizon at the acquire and what was issued until then.
+    /// A uid was issued that is not above the horizon at the acquire and all uids issued until then.
     pub above: bool,
     /// An owner continued after its end.
     pub ended: bool,
@@ -95,8 +95,8 @@ pub struct Row<S: Scale = Small> {
 /// A request to the store. It does the same whenever it is performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Request<S: Scale = Small> {
-    /// Takes a row if it is still as it was read (`crates/mysql/src/leases/acquire.rs`). SQLite reads and takes it in
-    /// one step, which is a read with nothing after it.
+    /// Takes a row if it is still as read (`crates/mysql/src/leases/acquire.rs`). SQLite reads and takes it at once;
+    /// here nothing comes between.
     Take {
         /// The owner that asks.
         owner: u8,
@@ -140,8 +140,7 @@ pub enum Answer<S: Scale = Small> {
         token: u8,
         /// The row's horizon.
         before: Option<S::Number>,
-        /// For the property `Above`: the greatest uid that the row allowed, or that was issued, at that moment. No
-        /// owner knows it.
+        /// For the property `Above`: the greatest uid allowed or issued at that moment. No owner knows it.
         floor: Option<S::Number>,
     },
     /// Another owner was faster.
@@ -159,7 +158,7 @@ pub struct Owner<S: Scale = Small> {
     pub session: u8,
     /// How far it is.
     pub stage: Stage<S>,
-    /// The call that the lease's thread, or the start, waits for; only one at a time.
+    /// The call that the lease's thread or the start waits for.
     pub call: Option<Call<S>>,
 }
 
@@ -198,7 +197,7 @@ pub struct Lease<S: Scale = Small> {
     pub(super) floor: Option<S::Number>,
     /// For `Owner`: an operator has fenced it.
     pub(super) fenced: bool,
-    /// The last tick that the store has granted. `None` before the first renewal, when nothing may be issued.
+    /// The last tick granted; `None` before the first renewal, when nothing may be issued.
     pub horizon: Option<S::Number>,
     /// The next uid to make ready.
     pub next: S::Number,

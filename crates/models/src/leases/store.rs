@@ -37,7 +37,7 @@ impl<S: Scale> Row<S> {
         match model.mutation {
             Some(Mutation::NeverRunsOut) => false,
             Some(Mutation::GivenAwayEarly) => left <= 1.into(),
-            // The clock may have been set past whatever end the row has.
+            // The clock may have been set past any end.
             _ => left == 0.into() || model.clocks == Clocks::Anything,
         }
     }
@@ -87,7 +87,7 @@ impl<S: Scale> State<S> {
         let row = &mut self.rows[index];
         match *request {
             Request::Take { owner, token, horizon, .. } => {
-                // A retry finds the row that its first attempt took: the owner is the same.
+                // A retry finds the row that its first attempt took.
                 let is_free = row.is_free(model) || row.owner == owner;
                 let is_same =
                     row.horizon == horizon || mutation == Some(Mutation::AcquireIgnoresHorizon);

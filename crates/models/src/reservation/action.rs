@@ -15,8 +15,7 @@ pub enum Action<S: Scale = Small> {
     Connect {
         /// The process.
         process: S::Number,
-        /// How long ago the servers made it, while the process waited for the answer. In a search the process waits
-        /// afterwards.
+        /// How long ago the servers made it, while the process waited for the answer. In a search it waits afterwards.
         ago: S::Number,
     },
     /// A process reads a node. Its place tells which.
@@ -82,7 +81,7 @@ pub enum Action<S: Scale = Small> {
         /// The process.
         process: S::Number,
     },
-    /// The servers hear from a session. A thread of the process does nothing else.
+    /// The servers hear from a session, for which a process has a thread.
     Ping {
         /// Its number.
         session: S::Number,
@@ -140,7 +139,7 @@ pub enum Action<S: Scale = Small> {
         /// The process.
         process: S::Number,
     },
-    /// In detail: a transaction that nobody waits for is executed late. The servers have heard from its session before.
+    /// In detail: a transaction that nobody waits for is executed late; the servers heard from its session before.
     PerformLate(Request<S>),
     /// In detail: another instance makes a number.
     OthersNumber,

@@ -1,9 +1,8 @@
 //! What the code also does, but a search leaves out, because no promise depends on it. Traces need it
 //! (docs/lease-model.md). A short search includes it.
 //!
-//! A process whose deadline has passed only continues the renewal that it has begun, and gives back what it can;
-//! versions decide whether that succeeds. Its clock may also be too fast. That ends its lease earlier, as if it did
-//! nothing more.
+//! After its deadline, a process only finishes the renewal that it has begun, and gives back what it can; versions
+//! decide whether that succeeds. Its clock may also be too fast, which only ends its lease earlier.
 
 use super::state::{Call, Place, Process, Registry, Request, Reservation, Session, State};
 use crate::{Scale, Uids};
@@ -66,8 +65,8 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// A process that was admitted before reads that another is the holder. This may happen anywhere: in a claim, also
-    /// when that one has the name (`take_name`, `check_holder`).
+    /// A process that was admitted before reads that another is the holder. This may happen anywhere; in a claim, even
+    /// when the other has the name (`take_name`, `check_holder`).
     pub(super) fn find_holder(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let holder = self.registry.reserved.holder;
         let process = self.process(start)?;

@@ -30,8 +30,8 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// All but `HolderIgnored`, with the property that each violates, and the clocks with which it does. For
-    /// `HolderIgnored`, a test gives the history. The first seven are the table of docs/lease-model.md.
+    /// All but `HolderIgnored`, whose history a test gives, with the property that each violates, and under which
+    /// clocks. The first seven are the table of docs/lease-model.md.
     pub const ALL: &[(Self, &str, Clocks)] = {
         use Clocks::{Anything, Calm};
         &[

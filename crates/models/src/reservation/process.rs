@@ -6,7 +6,7 @@ use super::state::{Answer, Asked, Call, Lease, Place, Process, Request, Reservat
 use crate::{Clocks, Number, Scale, Uids};
 
 impl<S: Scale> Process<S> {
-    /// All versions that it knows, in pairs: of the node with the number, and of the reservation.
+    /// All versions that it knows.
     pub(super) fn versions(&mut self) -> impl Iterator<Item = Versions<'_, S>> {
         let here = match &mut self.place {
             Place::Inheriting(reserved) => (None, Some(reserved)),

@@ -4,12 +4,12 @@ use super::mutation::Mutation;
 use super::state::{Answer, Process, Registry, Request, Reservation, Reserved, Session, State};
 use crate::{Clocks, Number, Scale, Uids};
 
-/// Versions that a process knows: of the node with the number, and of the reservation.
+/// Versions of the node with the number, and of the reservation.
 pub(super) type Versions<'a, S> =
     (Option<&'a mut <S as Scale>::Number>, Option<&'a mut <S as Scale>::Number>);
 
 impl<S: Scale> Request<S> {
-    /// The versions that it names: of the node with the number, and of the reservation.
+    /// The versions that it names.
     pub(super) fn versions(&mut self) -> Versions<'_, S> {
         match self {
             Self::Name { .. } => (None, None),

@@ -19,7 +19,7 @@ pub struct Reservation<S: Scale = Small> {
     /// How long an owner issues uids after it asked for the last renewal. Less than a session, so that an owner's clock
     /// may be slower than the servers' (`check_session` in `crates/zookeeper/src/session.rs`).
     pub outage: S::Number,
-    /// Includes the steps of `details.rs`, which the code does, but on which no promise depends.
+    /// Includes the steps of `details.rs`, on which no promise depends.
     pub in_detail: bool,
     /// What clocks do.
     pub clocks: Clocks,
@@ -28,7 +28,7 @@ pub struct Reservation<S: Scale = Small> {
 }
 
 impl Reservation {
-    /// The least bounds of an exhaustive search.
+    /// Small bounds, to be extended.
     pub const SMALL: Self = Self {
         hosts: 2,
         starts: 2,
@@ -42,7 +42,7 @@ impl Reservation {
     };
 }
 
-/// Everything that decides what may happen next, and what was issued.
+/// All that decides what may happen next, and what was issued.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<S: Scale = Small> {
     /// The nodes and the sessions.
@@ -59,7 +59,7 @@ pub struct State<S: Scale = Small> {
     pub issued: S::Uids,
     /// A uid was issued twice.
     pub repeated: bool,
-    /// A uid was issued that the registry had not reserved at that moment.
+    /// A uid was issued that was not reserved at that moment.
     pub uncovered: bool,
     /// A uid was issued that had been reserved or issued when its process was admitted.
     pub not_above: bool,
@@ -162,7 +162,7 @@ pub enum Answer<S: Scale = Small> {
         endpoint: S::Number,
         /// The new version of the reservation.
         reserved: S::Number,
-        /// For the property `Above`: the greatest tick that was reserved or issued before. No process knows it.
+        /// For the property `Above`: the greatest tick reserved or issued before. No process knows it.
         floor: Option<S::Number>,
     },
     /// A node is not as the transaction expects.
@@ -261,7 +261,7 @@ pub struct Lease<S: Scale = Small> {
     pub(super) floor: Option<S::Number>,
     /// The furthest tick that the registry was asked for. It may hold this, whatever it has answered.
     pub mark: Option<S::Number>,
-    /// The last tick that may be issued; `None` before the first renewal.
+    /// The last tick granted; `None` before the first renewal.
     pub horizon: Option<S::Number>,
     /// The next tick to make ready.
     pub next: S::Number,

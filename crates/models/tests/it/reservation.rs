@@ -46,8 +46,8 @@ fn each_mutation_violates_its_property() {
     }
 }
 
-/// A search for the effect of this mutation would take hours, because it needs three sessions and two ticks. So this is
-/// the history: an admitted process returns after another was admitted, which has issued more meanwhile.
+/// A search for this mutation's effect would take hours: it needs three sessions and two ticks. So here is the history:
+/// an admitted process returns after another was admitted and has issued more.
 #[test]
 fn who_is_let_in_again_looks_at_the_holder() {
     use Action::{Connect, Expire, Hear, Pad, Read, Renew, Start, Take, Write};

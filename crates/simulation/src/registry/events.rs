@@ -229,8 +229,8 @@ impl World {
         }
     }
 
-    /// Prepares a start on a new host, after all sessions have ended and its clock has passed what was reserved.
-    /// Returns the time to wait.
+    /// Prepares a start on a new host, after all sessions, with a clock past what was reserved. Returns the time to
+    /// wait.
     pub(super) fn prepare_last_start(&mut self, role: u8) -> u64 {
         let nanos = 3 * self.session;
         self.now += nanos;

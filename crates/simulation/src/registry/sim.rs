@@ -14,8 +14,7 @@ const STEPS: u32 = 150;
 /// In the middle of this many requests, others wait.
 const MAX_DEPTH: u32 = 2;
 
-/// A history. In the middle of each request to the servers, others run, so the state needs a lock, and nobody holds it
-/// then.
+/// A history. Others run in the middle of each request to the servers, so nobody holds the lock then.
 #[derive(Clone)]
 pub(super) struct Sim {
     world: Arc<Mutex<World>>,

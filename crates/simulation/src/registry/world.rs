@@ -29,7 +29,7 @@ pub(super) struct World {
     pub(super) max_outage: Option<Duration>,
     /// Clocks stay within the budget.
     pub(super) is_calm: bool,
-    /// How many of ten steps are trouble, and how many of a hundred messages fail.
+    /// Steps in ten that are trouble, and messages in a hundred that fail.
     pub(super) trouble: u8,
     pub(super) loss: u8,
     /// The true time, in nanoseconds since `beginning`.

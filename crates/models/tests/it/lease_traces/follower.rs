@@ -141,8 +141,8 @@ impl Validator {
         }
     }
 
-    /// The store reads the rows and takes one in one step. The asking session gets a name. If nobody waits for the
-    /// answer, the named owner crashes.
+    /// The store reads the rows and takes one at once. The session gets a name; if it no longer waits, that owner
+    /// crashes.
     fn acquired(&mut self, session: u64, lease: Option<(u64, u64)>) {
         let Some((worker_id, token)) = lease else {
             let has_free = self.state.rows.iter().any(|row| row.is_free(&self.model));
