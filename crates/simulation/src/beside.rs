@@ -73,10 +73,8 @@ pub struct StoredLease {
     pub horizon: Option<(u64, u64)>,
 }
 
-/// Opens a store for a history.
 pub(super) type Open<'a> = dyn Fn(&Setting) -> Box<dyn StoreUnderTest> + Sync + 'a;
 
-/// The store, and its holders' backends.
 pub(super) struct Beside {
     setting: Setting,
     store: Box<dyn StoreUnderTest>,

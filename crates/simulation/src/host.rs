@@ -77,7 +77,6 @@ impl Host {
         self.wall.set(Timestamp::from_millis(now));
     }
 
-    /// The session that runs or starts on it.
     pub(super) fn session(&self) -> Option<u64> {
         match &self.state {
             State::Idle => None,

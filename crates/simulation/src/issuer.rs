@@ -38,7 +38,6 @@ pub struct Issuer {
 /// What all generators of a history issued.
 pub struct Issued {
     layout: Layout,
-    /// The only property to check.
     only: Option<Property>,
     issued: HashSet<Uid>,
     /// How many uids were issued.
@@ -300,7 +299,6 @@ impl Generator {
         }
     }
 
-    /// Takes from the local taker, if there is one.
     fn take_locally(&mut self) -> Option<Result<Uid, TakeError>> {
         match self {
             Self::Cached { local, .. } => Some(local.next_uid()),

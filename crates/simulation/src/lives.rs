@@ -44,7 +44,6 @@ struct Life {
     refresh: Duration,
     generator: CachedUidGenerator,
     seen: HashSet<Uid>,
-    /// The last uid of this generator.
     last: Option<Uid>,
     /// The highest time of the clock, and its time when the padder last looked.
     highest: Timestamp,

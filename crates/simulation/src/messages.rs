@@ -29,7 +29,6 @@ impl World {
         self.sessions
     }
 
-    /// Runs the lease's thread.
     pub(super) fn renew(&mut self, host: usize) {
         let Some(owner) = self.hosts[host].owner().filter(|owner| !owner.is_waiting) else {
             return;

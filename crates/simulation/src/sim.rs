@@ -19,7 +19,6 @@ use super::lock::lock;
 use super::trace::{Answer, Follow, Step};
 use super::world::{MILLISECOND, START, World};
 
-/// Steps of a history.
 pub(super) const STEPS: u32 = 200;
 
 /// A history. Others run while a start waits for the store, hence the lock.

@@ -19,17 +19,14 @@ pub(super) struct Store {
     fenced: Vec<(u64, u64)>,
     /// The length of a lease, in milliseconds.
     lasts: i64,
-    /// A real store that does the same.
     beside: Option<Beside>,
 }
 
 struct Row {
-    /// The owner that acquired it last.
     owner: u64,
     token: u64,
     /// By the store's clock; `None` if it was given back.
     ends: Option<i64>,
-    /// The greatest uid that any owner may have issued.
     horizon: Option<Uid>,
 }
 

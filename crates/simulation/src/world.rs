@@ -43,14 +43,12 @@ pub(super) struct World {
     pub(super) hosts: Vec<Host>,
     /// Messages under way, with their arrival.
     pub(super) events: Vec<(u64, Event)>,
-    /// Owners whose generators are to be built.
     pub(super) starts: Vec<(usize, u64, Holding)>,
     pub(super) sessions: u64,
     pub(super) issued: Issued,
     /// From now on, no message is lost or late.
     pub(super) is_orderly: bool,
     pub(super) counts: Counts,
-    /// Steps begun.
     pub(super) steps: u32,
     follower: Option<Box<dyn Follower>>,
 }
@@ -116,7 +114,6 @@ impl World {
         START.as_millis() + nanos.div_euclid(MILLISECOND as i64)
     }
 
-    /// Performs one random step.
     pub(super) fn act(&mut self) {
         self.steps += 1;
         let host = self.rng.usize(0..self.hosts.len());
@@ -224,7 +221,6 @@ impl World {
         }
     }
 
-    /// Shows a step to the follower.
     pub(super) fn note(&mut self, step: Step) {
         let Some(mut follower) = self.follower.take() else { return };
         let owners = self.hosts.iter_mut().filter_map(Host::owner);

@@ -16,7 +16,6 @@ impl<S: Scale> Owner<S> {
         }
     }
 
-    /// Whether its clock measures something.
     pub(super) fn measures(&mut self, model: &Leases<S>) -> bool {
         self.measured_call(model).is_some() || self.measured_lease().is_some()
     }
@@ -313,7 +312,6 @@ impl<S: Scale> State<S> {
         self.issue(session, uid)
     }
 
-    /// A caller gets a uid. Checks its properties.
     fn issue(&mut self, session: u8, uid: S::Number) -> Option<()> {
         let Lease { worker, floor, closed, shut, .. } = *self.lease(session)?;
         let index = usize::from(worker);

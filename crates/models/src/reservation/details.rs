@@ -8,7 +8,6 @@ use super::state::{Call, Place, Process, Registry, Request, Reservation, Session
 use crate::{Scale, Uids};
 
 impl<S: Scale> Process<S> {
-    /// Whether it asks for nothing more.
     pub(super) fn has_given_up(&self, model: &Reservation<S>) -> bool {
         let is_lost = self.lease.as_ref().is_some_and(|lease| lease.lost);
         is_lost && (!model.in_detail || self.place == Place::Refused)
@@ -114,7 +113,6 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// A process ends, and tells the servers.
     pub(super) fn leave_with_session(&mut self, start: S::Number) -> Option<()> {
         let session = self.process(start)?.session?;
         self.processes.retain(|process| process.start != start);

@@ -6,7 +6,6 @@ use super::state::{Answer, Asked, Call, Lease, Place, Process, Request, Reservat
 use crate::{Clocks, Number, Scale, Uids};
 
 impl<S: Scale> Process<S> {
-    /// All versions that it knows.
     pub(super) fn versions(&mut self) -> impl Iterator<Item = Versions<'_, S>> {
         let here = match &mut self.place {
             Place::Inheriting(reserved) => (None, Some(reserved)),
@@ -347,7 +346,6 @@ impl<S: Scale> State<S> {
 }
 
 impl<S: Scale> Process<S> {
-    /// Whether it measures something.
     pub(super) fn measures(&self) -> bool {
         let is_measured = |lease: &Lease<S>| lease.left > 0.into();
         self.asked.is_some() || self.lease.as_ref().is_some_and(is_measured)

@@ -9,7 +9,6 @@ pub(super) type Versions<'a, S> =
     (Option<&'a mut <S as Scale>::Number>, Option<&'a mut <S as Scale>::Number>);
 
 impl<S: Scale> Request<S> {
-    /// The versions that it names.
     pub(super) fn versions(&mut self) -> Versions<'_, S> {
         match self {
             Self::Name { .. } => (None, None),
@@ -30,7 +29,6 @@ impl<S: Scale> Request<S> {
 }
 
 impl<S: Scale> Registry<S> {
-    /// Returns a registry in which the instance has a number, or none.
     pub(super) fn new(has_number: bool) -> Self {
         let version = u8::from(has_number).into();
         let reserved = Reserved { version, until: None, holder: 0.into() };
@@ -84,7 +82,6 @@ impl<S: Scale> Registry<S> {
         Some(())
     }
 
-    /// Ends a session, and deletes its node.
     pub(super) fn end(&mut self, number: S::Number) {
         self.sessions.retain(|session| session.number != number);
         self.name = self.name.filter(|name| *name != number);

@@ -125,7 +125,6 @@ impl World {
         self.note(Step::SessionEnded { session, is_goodbye });
     }
 
-    /// Starts a process, if the host has none.
     pub(super) fn begin(&mut self, host: usize) {
         if !self.is_awake(host) {
             return;
@@ -164,7 +163,6 @@ impl World {
         }
     }
 
-    /// Runs the lease's thread.
     pub(super) fn renew(&mut self, host: usize) {
         let State::Running(owner) = &mut self.machines[host].state else { return };
         if owner.lease.is_none() {
@@ -210,7 +208,6 @@ impl World {
         }
     }
 
-    /// Checks that while an owner counts its lease as live, nobody else has the name.
     pub(super) fn check_owners(&mut self) {
         if !self.is_calm || self.grant == Grant::LocalFile {
             return;

@@ -25,14 +25,12 @@ fn ready<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// The servers, as a process sees them.
 #[derive(Clone)]
 pub(super) struct ModelServers {
     sim: Sim,
     process: Process,
 }
 
-/// A session.
 #[derive(Clone)]
 pub(super) struct ModelTree {
     servers: ModelServers,
@@ -231,7 +229,6 @@ impl Drop for ModelSession {
     }
 }
 
-/// A host's file for an instance.
 pub(super) struct ModelFile {
     sim: Sim,
     process: Process,

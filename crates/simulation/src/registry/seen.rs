@@ -26,7 +26,6 @@ impl World {
         }
     }
 
-    /// Shows a step to the follower.
     pub(super) fn note(&mut self, step: Step) {
         let Some(mut follower) = self.follower.take() else { return };
         follower.step(&step, &self.seen());

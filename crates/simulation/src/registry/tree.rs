@@ -6,7 +6,6 @@ use uidring::{StoreErrorKind, Timestamp};
 use uidring_zookeeper::ZooKeeperError;
 use uidring_zookeeper::protocol::{CreateMode, Failure, Stat, Write};
 
-/// A process on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) host: usize,
@@ -43,7 +42,6 @@ impl Servers {
         session
     }
 
-    /// Hears from all sessions of a process.
     pub(super) fn hear(&mut self, process: Process, now: u64) {
         for session in self.sessions.values_mut().filter(|session| session.process == process) {
             session.heard = now;
@@ -59,12 +57,10 @@ impl Servers {
         self.sessions.iter().map(|(&number, session)| (number, session.heard + session.timeout))
     }
 
-    /// Returns a session that has timed out.
     pub(super) fn over(&self, now: u64) -> Option<i64> {
         self.ends().find(|(_, end)| *end <= now).map(|(session, _)| session)
     }
 
-    /// Returns when the servers last heard from a session.
     pub(super) fn heard(&self, session: i64) -> Option<u64> {
         self.sessions.get(&session).map(|session| session.heard)
     }
@@ -102,7 +98,6 @@ impl Servers {
         }
     }
 
-    /// Executes all writes, or none.
     pub(super) fn write(
         &mut self,
         session: i64,
@@ -177,7 +172,6 @@ impl Servers {
     }
 }
 
-/// The error of a failed request.
 pub(super) fn unreachable() -> ZooKeeperError {
     let (registry, problem) = ("model".into(), "no answer".into());
     let kind = StoreErrorKind::Unreachable;

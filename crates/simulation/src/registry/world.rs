@@ -51,7 +51,6 @@ pub(super) struct World {
     pub(super) roles: BTreeMap<u64, u8>,
     pub(super) instances: u8,
     pub(super) issued: Issued,
-    /// Steps begun.
     pub(super) steps: u32,
     /// From now on, no message is lost or late.
     pub(super) is_orderly: bool,
@@ -82,12 +81,10 @@ pub struct Counts {
     pub(super) acquired: u64,
     /// Starts that the registry or an earlier reservation refused.
     pub(super) refused: u64,
-    /// Starts without an answer.
     pub(super) unanswered: u64,
     pub(super) renewals: u64,
     pub(super) failed: u64,
     pub(super) releases: u64,
-    /// Takes that got `LeaseLost`.
     pub(super) lost: u64,
     /// Transactions executed after their process had given up.
     pub(super) late: u64,
@@ -126,7 +123,6 @@ pub(super) enum State {
     Running(Box<Owner>),
 }
 
-/// A generator with a lease.
 pub(super) struct Owner {
     pub(super) process: Process,
     pub(super) issuer: Issuer,
@@ -146,7 +142,6 @@ pub(super) enum Job {
     Release(Option<Uid>),
 }
 
-/// What a start needs.
 pub(super) struct Start {
     pub(super) process: Process,
     pub(super) options: LeafZooKeeper,
@@ -210,7 +205,6 @@ impl World {
         }
     }
 
-    /// Shows each step to a follower.
     pub(super) fn follow(&mut self, follower: impl Follower) {
         self.follower = Some(Box::new(follower));
         self.issued = Issued::new(self.layout, None).followed();
@@ -286,7 +280,6 @@ impl World {
         self.late.push((at, process, session, writes));
     }
 
-    /// The process's file, if it is alive.
     pub(super) fn file(&mut self, process: Process) -> Option<&mut Option<Cached>> {
         let role = self.roles[&process.number];
         let is_alive = self.is_alive(process);
@@ -339,7 +332,6 @@ impl World {
         Some(Start { process, options, layout: self.layout, wall, time })
     }
 
-    /// Sets the process's state, and returns the old one.
     pub(super) fn set(&mut self, process: Process, state: State) -> State {
         mem::replace(&mut self.machines[process.host].state, state)
     }
