@@ -79,7 +79,7 @@ impl Account {
             let (space, _) = name.split_once('.').expect("a space");
             let bytes = fs::read(entry.path()).expect("read");
             let number = names.len();
-            // The writer was killed within an incomplete range, and never used it.
+            // The writer was killed while it wrote this range, and never used it.
             let ranges = bytes.chunks_exact(16).map(|pair| {
                 let word = |at: usize| u64::from_le_bytes(pair[at..at + 8].try_into().expect("8"));
                 (word(0), word(8), number)
