@@ -25,7 +25,7 @@ pub struct Args {
     pub only: Option<String>,
 }
 
-/// What to do instead of measuring.
+/// Why not to measure.
 #[derive(Debug)]
 pub enum Stop {
     Help,
