@@ -147,7 +147,7 @@ fn events_are_told_once() {
     let log = Log::start_at(tracing_subscriber::filter::LevelFilter::DEBUG);
     let bits = Bits { time: 26, worker: 5, sequence: 4 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    // A bit more than 31 days are left.
+    // A bit more than 31 days are left, so less than a year.
     let month = 31 * 86_400;
     let clock = ManualClock::new(layout.time_of((1 << 26) - month - 600));
     let generator = CachedUidGenerator::builder()

@@ -1,7 +1,7 @@
 //! Real fork(2): a child must not repeat its parent's uids. Everything that the parent built gives it an error,
 //! whatever the parent's threads are doing, and nothing hangs or crashes.
 #![cfg(unix)]
-// std has no fork, no pipes between forked processes and no waiting for such children.
+// std has no fork, and no waiting for forked children.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

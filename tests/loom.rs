@@ -1,5 +1,5 @@
-//! Models of the ring. A model checker tries every interleaving, within the bounds that docs/ring-buffer.md states. Run
-//! them with `scripts/loom`. Models that need internals are in `src/ring/models.rs`.
+//! Models of the ring. A model checker tries every interleaving, within the bounds in docs/ring-buffer.md. Run them
+//! with `scripts/loom`. Models that need internals are in `src/ring/models.rs`.
 #![cfg(uidring_loom)]
 
 mod baidu_ring;

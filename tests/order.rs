@@ -1,6 +1,6 @@
-//! Histories of concurrent takes, with the times of each call, and a checker for the guarantees: no uid repeats. Takes
-//! from the generator itself are in time order across all threads. Takes from a thread's handle or a local one are in
-//! their own order.
+//! Histories of concurrent takes with their times, and a checker for the guarantees: no uid repeats. Takes from the
+//! generator itself are in time order across all threads. Takes from a thread's handle or a local one are in their own
+//! order.
 //!
 //! A program without the test harness: `order [SECONDS [SEED]]`. `scripts/order` runs it optimised.
 

@@ -1,4 +1,4 @@
-//! The register of worker ids in forked children: what the parent holds is refused, and what it held before goes on
+//! The register of worker ids in forked children: what the parent holds is refused, and what it held before continues
 //! above. Nothing hangs, whatever the parent's threads do.
 #![cfg(unix)]
 // std has no fork and no waiting for forked children.

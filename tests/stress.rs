@@ -1,8 +1,8 @@
 //! Many more threads than cores, tiny rings, and random sleeps in takers and producer. Every number is accounted for,
 //! and each issued number was put and is unique. In half of the rounds the rings are large, so that takes overlap.
 //!
-//! A program without the test harness, so that it also runs under ThreadSanitizer (`scripts/tsan`) and as long as you
-//! like (`scripts/stress`): `stress [SECONDS [SEED]]`.
+//! A program without the test harness, so that it also runs under ThreadSanitizer (`scripts/tsan`) and for any time
+//! (`scripts/stress`): `stress [SECONDS [SEED]]`.
 
 use std::num::NonZero;
 use std::ops::Range;

@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Counts its wake-ups, and may do more.

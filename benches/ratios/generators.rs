@@ -151,7 +151,6 @@ fn leased() -> &'static CachedUidGenerator {
     })
 }
 
-/// A generator that reads the ticker clock.
 pub fn ticking() -> &'static ClockedUidGenerator<TickerClock> {
     static GENERATOR: OnceLock<ClockedUidGenerator<TickerClock>> = OnceLock::new();
     GENERATOR.get_or_init(|| {

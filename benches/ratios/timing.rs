@@ -73,7 +73,6 @@ pub fn pin(taker: usize) {
     }
 }
 
-/// Adds to one counter.
 pub fn additions(threads: u64, ids: u64) -> f64 {
     by_threads(threads, ids, |count| {
         for _ in 0..count {

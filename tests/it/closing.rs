@@ -20,7 +20,7 @@ use uidring::{
 use uidring_testkit::deadline::ends;
 use uidring_testkit::namespace::fresh;
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const ROUNDS: u32 = 10;
@@ -46,7 +46,7 @@ fn dry(policy: TakePolicy) -> CachedUidGenerator {
 }
 
 /// Runs each taker in its own thread, calls `act` once they had time to fall asleep, and waits for all. Callers check
-/// with their own counters that they slept.
+/// by their counters that they slept.
 fn released(takers: &[&(dyn Fn() + Sync)], act: impl FnOnce()) {
     thread::scope(|scope| {
         let takers: Vec<_> = takers.iter().map(|taker| scope.spawn(taker)).collect();
@@ -129,7 +129,7 @@ fn close_throws_away_what_is_left_whatever_the_padder_does() {
     }
 }
 
-/// A ring whose source panicked gives nothing of what was put before, not even a half-put run.
+/// A ring whose source panicked gives nothing of what was put before.
 #[test]
 fn close_throws_away_what_a_source_that_panicked_has_left() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");

@@ -25,7 +25,7 @@ const DURATIONS: [Duration; 5] = [
     Duration::MAX,
 ];
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn layouts() -> impl Iterator<Item = Layout> {

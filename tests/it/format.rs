@@ -8,7 +8,6 @@ use uidring::{Error, Fields, Layout, ParseUidError, Uid};
 
 const DOCS: &str = include_str!("../../docs/format.md");
 
-/// Returns the vectors of a kind.
 fn vectors(kind: &str) -> Vec<Vector> {
     let mut all: BTreeMap<String, Vec<BTreeMap<String, Value>>> =
         serde_json::from_str(include_str!("../../docs/data/format.json")).expect("vectors");
@@ -39,7 +38,6 @@ impl Vector {
         Fields { tick, worker_id, sequence }
     }
 
-    /// Returns the layout that this vector names.
     fn layout(&self) -> Layout {
         let name = self.text("layout");
         let layouts = vectors("layouts");

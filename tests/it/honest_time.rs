@@ -17,7 +17,7 @@ use uidring_testkit::namespace::fresh;
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A clock set by hand that counts its readings and notes the padder's thread.

@@ -1,12 +1,11 @@
-//! No import cycles between files: a file must not use an item of another file that uses an item of the first, directly
-//! or through others. To use an item through a re-export is to use the re-exporting file, too. `mod` declarations and
-//! re-exports themselves are not uses. Tests are excluded.
+//! No import cycles between files: a file must not use an item of a file that uses one of its own, directly or through
+//! others. Using an item through a re-export counts as using the re-exporting file, too. `mod` declarations and
+//! re-exports are not uses. Tests are excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The roots of the crates.
 const ROOTS: &[&str] = &[
     "src/lib.rs",
     "crates/cli/src/main.rs",

@@ -26,7 +26,6 @@ struct Row {
     last: Option<Uid>,
     renewals: u64,
     fails: bool,
-    /// Failed renewals.
     failures: u64,
     delay: Duration,
 }
@@ -157,7 +156,6 @@ fn clocked(lease: Lease) -> ClockedUidGenerator<SystemClock> {
         .expect("possible")
 }
 
-/// Starts one kind of generator.
 type Start = fn(Lease) -> Box<dyn UidGenerator + Send + Sync>;
 
 const BOTH: [Start; 2] = [|lease| Box::new(cached(lease)), |lease| Box::new(clocked(lease))];
@@ -166,7 +164,7 @@ fn tick(uid: Uid) -> u64 {
     layout().decode(uid).expect("of the layout").tick
 }
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn until(what: &str, done: impl Fn() -> bool) {
@@ -569,7 +567,7 @@ impl LeaseBackend for NoKeeper {
     }
 }
 
-/// Borrowing is limited, and so is the horizon.
+/// The horizon goes no further than borrowing may.
 #[test]
 fn a_fast_borrower_has_the_horizon_moved_in_time() {
     let store = Store::default();

@@ -16,7 +16,7 @@ use uidring::{
 };
 use uidring_testkit::namespace;
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Shared = PerThreadGenerator<Arc<CachedUidGenerator>>;

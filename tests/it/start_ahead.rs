@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 const WAITED: Duration = Duration::from_secs(180);
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A clock that advances by 20 s at each reading, up to a second after `WAITED`.

@@ -16,7 +16,6 @@ Usage: uidring-rivals [--rounds N] [--slice-ms N] [--raw FILE] [--only SUBSTRING
   --help            this text
 ";
 
-/// What the user asked for.
 #[derive(Debug)]
 pub struct Args {
     pub rounds: usize,

@@ -64,7 +64,6 @@ pub struct Contestant {
     pub make: Box<dyn FnOnce() -> Work>,
 }
 
-/// The contestants of a shape.
 #[derive(Default)]
 pub struct Field {
     pub contestants: Vec<Contestant>,

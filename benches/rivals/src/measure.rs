@@ -20,7 +20,6 @@ pub struct Summary {
     pub to_uidring: f64,
 }
 
-/// Measures contestants against each other.
 pub fn measure(contestants: Vec<Contestant>, rounds: usize, slice: Duration) -> Vec<Measured> {
     let mut field: Vec<_> = contestants
         .into_iter()

@@ -55,7 +55,6 @@ fn version(package: &str) -> &'static str {
     version
 }
 
-/// Writes the table of a shape.
 pub fn table(
     out: &mut impl Write,
     shape: Shape,

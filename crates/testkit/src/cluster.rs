@@ -17,7 +17,6 @@ pub trait Leads: Kind {
     fn leader(servers: &[Arc<Server<Self>>]) -> Option<usize>;
 }
 
-/// The servers of a cluster.
 pub struct Cluster<K: Kind> {
     servers: Vec<Arc<Server<K>>>,
     network: Option<Arc<Network>>,
@@ -28,12 +27,10 @@ impl<K: Kind> Cluster<K> {
         Self { servers, network }
     }
 
-    /// Returns all servers.
     pub fn servers(&self) -> &[Arc<Server<K>>] {
         &self.servers
     }
 
-    /// Returns a server.
     pub fn server(&self, number: usize) -> &Arc<Server<K>> {
         &self.servers[number]
     }

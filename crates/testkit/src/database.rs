@@ -33,21 +33,16 @@ pub trait Databases: Kind {
     /// Grants more rights to that account.
     fn grant_also(database: &Database<Self>, page: &str, beginning: &str);
 
-    /// Starts a server with more settings.
     fn start_with(settings: &[&str]) -> Arc<Server<Self>>;
 
-    /// Returns the server that the tests of this binary share.
     fn shared() -> Arc<Server<Self>>;
 
-    /// Logs all statements from now on.
     fn log_statements(server: &Server<Self>);
 
-    /// Returns the logged statements.
     fn statements(server: &Server<Self>) -> String;
 }
 
 impl<K: Databases> Server<K> {
-    /// Creates a database.
     pub fn database(self: &Arc<Self>) -> Database<K> {
         let database = Database { server: Arc::clone(self), number: self.next_number() };
         K::make(&database);

@@ -4,12 +4,11 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-/// Returns the repository's folder `docs`.
 pub fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))
 }
 
-/// Panics unless the page equals this generated text. Then the text is in a file, ready to copy.
+/// Panics unless the page equals this generated text, after writing it to a file to copy.
 pub fn assert_made(page: &str, expected: &str) {
     let path = folder().join(page);
     if fs::read_to_string(&path).expect(page) != expected {

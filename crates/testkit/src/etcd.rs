@@ -18,7 +18,6 @@ use crate::server::{self, Kind, LIMIT, Server, folder_for, free_ports, start_on_
 /// Shorter than the default, so that a new leader is elected within a second or two.
 const ELECTION: [&str; 2] = ["--heartbeat-interval=50", "--election-timeout=500"];
 
-/// The number of members of a cluster.
 const MEMBERS: usize = 3;
 
 /// A server, alone or in a cluster.
@@ -32,7 +31,6 @@ pub struct Member {
 }
 
 impl Etcd {
-    /// Starts one server.
     pub fn start() -> Arc<Self> {
         Self::start_with(&[])
     }
@@ -63,7 +61,6 @@ impl Etcd {
         Arc::clone(SHARED.get_or_init(Self::start))
     }
 
-    /// Returns its endpoint.
     pub fn endpoints(&self) -> String {
         format!("{}://{}", self.kind().scheme, self.address())
     }

@@ -1,5 +1,5 @@
 //! fork(2) in tests: work in a child, and its report.
-// std has no fork, no pipes between forked processes and no waiting for such children.
+// std has no fork, and no waiting for forked children.
 #![allow(unsafe_code)]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};

@@ -52,7 +52,6 @@ impl MariaDb {
         Self::start_with(&[])
     }
 
-    /// Starts a server with more arguments.
     pub fn start_with(arguments: &[&str]) -> Arc<Self> {
         let server = Self::without_files();
         server.set_arguments(arguments.iter().map(|&argument| argument.to_owned()).collect());
@@ -96,7 +95,6 @@ impl MariaDb {
         Self::down(Settings::default(), folder_for("socket"))
     }
 
-    /// Sets the arguments of later starts.
     fn set_arguments(&self, arguments: Vec<String>) {
         *self.kind().0.lock().unwrap_or_else(PoisonError::into_inner) = arguments;
     }

@@ -45,12 +45,10 @@ impl Network {
         Arc::new(network)
     }
 
-    /// Returns the address of a host.
     pub fn address(&self, host: usize) -> Ipv4Addr {
         self.ip(u8::try_from(host).expect("a host") + 1)
     }
 
-    /// Returns one of the hosts.
     pub fn host(self: &Arc<Self>, number: usize) -> Host {
         Host { network: Arc::clone(self), number }
     }
@@ -115,7 +113,6 @@ impl Network {
     }
 }
 
-/// A host of a network.
 #[derive(Clone)]
 pub struct Host {
     network: Arc<Network>,

@@ -17,7 +17,6 @@ pub struct Plan<'a> {
     pub faults: &'a [(u32, Fault<'a>)],
 }
 
-/// A fault of a process or a server.
 pub enum Fault<'a> {
     Nothing,
     /// Kills it. A server restarts after this time.

@@ -62,7 +62,6 @@ impl Postgres {
         Self::start_with(&[])
     }
 
-    /// Starts a server with more settings.
     pub fn start_with(settings: &[&str]) -> Arc<Self> {
         Self::start_on(None, settings)
     }

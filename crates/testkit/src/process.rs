@@ -47,8 +47,8 @@ pub struct Process {
 
 impl Process {
     /// Starts the server, and kills it when stdin ends. The kernel closes stdin even if this process is killed; then
-    /// the script also deletes the files. If this process is killed while the server is stopped, the kernel also sends
-    /// SIGHUP to the group.
+    /// the script also deletes the files. If the server is stopped at that time, the kernel sends SIGHUP to the group,
+    /// which the script ignores.
     const SCRIPT: &str = r#"
         folder=$1
         shift

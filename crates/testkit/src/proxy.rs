@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-/// The direction of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     ToServer,

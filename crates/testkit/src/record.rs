@@ -1,5 +1,5 @@
-//! Records in files of the ids that a process has taken, as ranges, so that there can be very many. A process may use
-//! an id once it is noted, and be killed at any time.
+//! Files of the ids that a process took, as ranges, so that there can be very many. A process may use an id once it is
+//! noted, and be killed at any time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -59,7 +59,6 @@ impl Drop for Record {
     }
 }
 
-/// What all processes took.
 #[derive(Default)]
 pub struct Account {
     /// The number of ids and of ranges by space.
@@ -69,7 +68,6 @@ pub struct Account {
 }
 
 impl Account {
-    /// Reads all records of a folder.
     pub fn read(folder: &Path) -> Self {
         let mut names = Vec::new();
         let mut spaces: BTreeMap<String, Vec<(u64, u64, usize)>> = BTreeMap::new();

@@ -66,7 +66,6 @@ impl<K: Kind> Server<K> {
         self
     }
 
-    /// Starts a new server.
     pub(crate) fn start_new(mut self) -> Arc<Self> {
         start_on_free_ports(|deadline| {
             if self.host.is_none() {
@@ -129,17 +128,14 @@ impl<K: Kind> Server<K> {
         self.process().as_mut().expect("the server is up").signal_all("STOP");
     }
 
-    /// Continues a frozen server.
     pub fn thaw(&self) {
         self.process().as_mut().expect("the server is up").signal_all("CONT");
     }
 
-    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address_of(self.ports[0])
     }
 
-    /// Returns the address of its second port.
     pub fn second_address(&self) -> SocketAddr {
         self.address_of(self.ports[1])
     }
@@ -148,7 +144,6 @@ impl<K: Kind> Server<K> {
         (self.host.as_ref().map_or(Ipv4Addr::LOCALHOST, Host::address), port).into()
     }
 
-    /// Returns the port for clients.
     pub fn port(&self) -> u16 {
         self.ports[0]
     }

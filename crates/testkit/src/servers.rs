@@ -37,9 +37,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// An engine, and how its tests differ.
 pub trait TestedEngine: 'static {
-    /// Its private servers.
     type Kind: Databases;
-    /// Its store.
     type Engine: Engine;
 
     /// Server settings that must make no difference.
@@ -86,7 +84,6 @@ pub trait TestedEngine: 'static {
     fn beside_loads(change: String) -> String {
         change
     }
-    /// Returns the statement that sets the counter of worker ids.
     fn set_counter(next: u64) -> String;
     /// Makes the server generate this key next, even if it is in use.
     fn set_next_key(database: &Database<Self::Kind>, key: u64);
@@ -103,13 +100,9 @@ pub trait TestedEngine: 'static {
     fn make_forgetful(table: &str) -> String;
     /// Returns the statement that reverts this, as the error words it.
     fn make_durable(table: &str) -> String;
-    /// Returns the statement that sets the comment of a table.
     fn set_comment(table: &str, comment: &str) -> String;
-    /// Returns the query of a table's comment.
     fn comment(table: &str) -> String;
-    /// Backs up the tables.
     fn back_up(database: &Database<Self::Kind>);
-    /// Restores the backup.
     fn restore(database: &Database<Self::Kind>);
 }
 

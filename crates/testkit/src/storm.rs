@@ -28,7 +28,6 @@ pub fn is_long() -> bool {
     env::var(SECONDS).is_ok()
 }
 
-/// What the holders took.
 pub struct Taken {
     begin: Instant,
     counts: Vec<AtomicU64>,
@@ -173,7 +172,6 @@ impl Taken {
         self.numbers.lock().expect("no panic").get(kind).cloned().unwrap_or_default()
     }
 
-    /// Returns the last tick of each worker id.
     pub fn last_ticks(&self, layout: Layout) -> HashMap<u64, u64> {
         let mut last: HashMap<u64, u64> = HashMap::new();
         for (uid, _) in self.numbers("uids") {
@@ -207,7 +205,6 @@ pub struct Fault<S> {
     pub undo: fn(&mut S, usize),
 }
 
-/// Servers of a store.
 pub trait Servers {
     /// Chooses the server of the next fault.
     fn choose(&self) -> usize;

@@ -90,7 +90,7 @@ pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags
 /// | `server` | [`Site::server`](crate::suite::Site::server) |
 /// | `network` | [`Site::port`](crate::suite::Site::port), [`Site::address_at`](crate::suite::Site::address_at) |
 /// | `herd` | that many starts of one lease at once make sense |
-/// | `own_clock` | that the end of a lease is not by the clocks of the hosts that start |
+/// | `own_clock` | that the hosts' clocks do not decide when a lease ends |
 #[macro_export]
 macro_rules! suite {
     (

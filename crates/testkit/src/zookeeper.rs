@@ -90,7 +90,6 @@ impl ZooKeeper {
         self.address().to_string()
     }
 
-    /// Returns the port with TLS.
     pub fn tls_port(&self) -> u16 {
         self.second_address().port()
     }

@@ -13,7 +13,7 @@ use uidring::segment::{
 };
 use uidring::{Error, SegmentGenerator, StoreError, StoreErrorKind};
 
-/// Longer than anything here takes on a busy machine.
+/// More than a busy machine needs.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A table in memory whose connection can be slow, broken or fatal. It records its calls.

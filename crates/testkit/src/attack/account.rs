@@ -44,7 +44,6 @@ impl Account {
         }
     }
 
-    /// Returns the number of ids of a kind.
     pub fn count(&self, kind: Kind) -> u64 {
         let of_kind = self.ids.spaces.iter().filter(|(space, _)| space.starts_with(kind.name()));
         of_kind.map(|(_, (ids, _))| ids).sum()

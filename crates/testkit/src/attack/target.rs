@@ -6,12 +6,10 @@ use uidring::Layout;
 
 use crate::suite::{Place, Store};
 
-/// A store under attack.
 #[derive(Clone, Copy)]
 pub struct Target {
     /// Its name in reports.
     pub name: &'static str,
-    /// The store.
     pub store: &'static dyn Store,
     /// The kinds of ids to attack.
     pub kinds: &'static [Kind],
@@ -68,7 +66,6 @@ pub(super) fn millis(time: SystemTime) -> u64 {
 /// How long an operation may take under attack.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The place of a start.
 pub(super) fn place(address: String, slot: usize, unique: String) -> Place {
     Place { address, slot, unique, deadline: DEADLINE }
 }

@@ -29,7 +29,6 @@ const PROCESSES: Plan<'_> = Plan {
     ],
 };
 
-/// What happens to the server.
 pub const SERVER: Plan<'_> =
     Plan { calm: 300..2_500, faults: &[(1, Fault::Freeze(50..1_500)), (1, Fault::Kill(0..1_000))] };
 

@@ -18,7 +18,6 @@ use crate::storm::Servers;
 
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 
-/// The number of nodes.
 const NODES: usize = 3;
 
 /// The port of each node, on its own host.
@@ -59,8 +58,7 @@ esac
 "#;
 
 /// Three servers that all take writes. They begin with the same files, so a returning node gets what it lacks from
-/// another node's cache. The script refuses a copy of all files: the scripts for that are in a package that starts its
-/// own server.
+/// another's cache. The script refuses a copy of all files: its scripts are in a package that starts its own server.
 pub struct Galera {
     nodes: Cluster<Settings>,
     arguments: Vec<String>,
@@ -103,12 +101,10 @@ impl Galera {
         cluster
     }
 
-    /// Returns one of the servers.
     pub fn node(&self, node: usize) -> &Arc<MariaDb> {
         self.nodes.server(node)
     }
 
-    /// Returns host and port of a node.
     pub fn address(&self, node: usize) -> String {
         self.node(node).address().to_string()
     }
@@ -147,7 +143,6 @@ impl Galera {
         }
     }
 
-    /// Returns the network of the nodes.
     pub fn network(&self) -> &Network {
         self.nodes.network()
     }

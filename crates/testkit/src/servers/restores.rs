@@ -1,5 +1,5 @@
-//! A restore of an earlier database under live holders of all kinds: what they notice, what they cannot notice, and
-//! that the documented remedy works.
+//! A restore of an earlier database under live holders of all kinds: what they notice, what they cannot, and that the
+//! documented remedy works.
 
 use std::thread;
 use std::time::{Duration, Instant};

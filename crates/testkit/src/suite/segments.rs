@@ -36,9 +36,8 @@ pub fn a_changed_step_holds_from_the_next_load_on(store: &'static dyn Store) {
     assert_eq!((loaded.start, loaded.end, loaded.table_step), (11, 15, 4));
 }
 
-/// Each range has its declared length, ranges follow each other without a gap, and the table holds their sum, whatever
-/// happens to the step. A load that gives up because others held the row too long may leave a gap: it may have reserved
-/// its range.
+/// Each range has its declared length, ranges have no gaps, and the table holds their sum, whatever happens to the
+/// step. A load that gives up because others held the row too long may leave a gap: it may have reserved its range.
 pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
     const LOADERS: usize = 8;
     const LOADS: usize = 20;

@@ -26,10 +26,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Long enough for a busy machine to renew, short enough for a start to wait for the end.
 const HELD: Duration = Duration::from_secs(20);
 
-/// The shortest term that a busy machine still renews in time.
+/// Short, but a busy machine still renews it in time.
 pub const SHORT: Duration = Duration::from_secs(8);
 
-/// A store that was started for a test.
 pub struct Setting {
     store: &'static dyn Store,
     site: Box<dyn Site>,
@@ -42,7 +41,6 @@ impl Setting {
         Self { store, site: store.share(), layout: layout(2) }
     }
 
-    /// Starts a store with its own server.
     pub fn alone(store: &'static dyn Store) -> Self {
         Self { store, site: store.start(), layout: layout(2) }
     }
@@ -60,7 +58,6 @@ impl Setting {
         self.layout
     }
 
-    /// Returns the place of a start on another host.
     pub fn place(&self) -> Place {
         place(self.site.address(0))
     }
@@ -116,7 +113,6 @@ impl Setting {
         self.store.segments(&place(address))
     }
 
-    /// Returns the test's own server.
     pub fn server(&self) -> &dyn Server {
         self.site.server().expect("a server of its own")
     }

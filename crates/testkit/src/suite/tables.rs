@@ -12,7 +12,6 @@ pub fn options(terms: &Terms) -> LeaseOptions {
     LeaseOptions::default().lasts(terms.lasts).wait_for(terms.wait_for).owner("suite")
 }
 
-/// Leases a worker id from this table.
 pub fn lease(
     table: &dyn LeaseTable,
     request: &WorkerRequest,
@@ -25,7 +24,6 @@ pub fn range(first: u64, last: u64) -> WorkerRange {
     WorkerRange::new(first, last).expect("a range")
 }
 
-/// Returns the row of a worker id.
 pub fn row(table: &dyn LeaseTable, worker_id: u64) -> Option<Row> {
     let rows = table.list().expect("listed");
     let row = rows.into_iter().find(|row| row.worker_id == worker_id)?;

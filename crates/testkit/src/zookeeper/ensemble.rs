@@ -15,7 +15,6 @@ use crate::network::Network;
 use crate::process::Process;
 use crate::server::{Kind, LIMIT, Server, folder_for};
 
-/// The number of servers.
 const SERVERS: usize = 3;
 
 /// The port of each server, on its own host.
@@ -87,7 +86,6 @@ impl Ensemble {
     }
 }
 
-/// A server of an ensemble.
 pub struct Peer;
 
 impl Kind for Peer {

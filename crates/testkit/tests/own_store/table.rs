@@ -55,7 +55,6 @@ pub struct Table {
     pub without: Option<Rule>,
 }
 
-/// The file's content.
 #[derive(Default, Serialize, Deserialize)]
 pub struct State {
     pub worker_ids: u64,
@@ -235,7 +234,6 @@ impl WorkerSource for Table {
     }
 }
 
-/// The holder of a row.
 struct Held {
     table: Table,
     layout: Layout,

@@ -63,7 +63,6 @@ impl Clock for Unsteady {
     }
 }
 
-/// The orders of a process.
 pub struct Orders {
     folder: PathBuf,
     mysql: String,
@@ -222,7 +221,6 @@ fn fork_amid(generator: &CachedUidGenerator) {
     assert!(said.iter().all(|word| *word == fork::FORKED), "{said:x?}");
 }
 
-/// Carries out the orders.
 pub fn live(orders: &Orders) {
     Unsteady::set_now_and_then();
     if orders.lives_long { live_long(orders) } else { live_for_a_moment(orders) }

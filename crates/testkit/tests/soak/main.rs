@@ -49,7 +49,6 @@ fn process() {
     }
 }
 
-/// Creates the tables.
 fn create(store: (impl WorkerTable, impl LeaseTable, impl SegmentTable)) {
     let (nodes, leases, segments) = store;
     nodes.create().expect("made");
