@@ -1,6 +1,6 @@
 //! The operations whose instructions `scripts/instructions` counts.
 //!
-//! `cargo bench --bench instructions -- [COUNT] [NAME]` runs all of them, or one, and checks what they return.
+//! `cargo bench --bench instructions -- [COUNT] [NAME]` runs all of them, or one, and checks their results.
 
 use std::env;
 use std::fmt::{self, Write};
@@ -14,7 +14,7 @@ use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::{Bits, CachedUidGenerator, Decoded, Layout, SegmentGenerator, Tick, Timestamp, Uid};
 use uidring_any::{AnyGenerator, TagGenerator};
 
-/// The counted loops. The script finds each by the name of its function.
+/// The counted loops. The script finds each by its function's name.
 mod counted {
     use uidring::segment::SegmentHandle;
     use uidring::{LocalGenerator, PerThreadGenerator, UidText};
@@ -24,7 +24,7 @@ mod counted {
     type PerThread<'a> = PerThreadGenerator<&'a CachedUidGenerator>;
     type Local<'a> = LocalGenerator<&'a CachedUidGenerator>;
 
-    /// Makes each function run its body once for each element of a slice.
+    /// Defines functions that run their body once for each element of a slice.
     macro_rules! loops {
         ($(fn $name:ident($with:ident: $With:ty, $result:ident: &mut $Result:ty) $body:block)*) => {$(
             #[inline(never)]
@@ -123,14 +123,14 @@ mod counted {
     }
 }
 
-/// The README's example, of the default layout.
+/// The uid of the README's example, in the default layout.
 const UID: Uid = Uid::new(965_997_071_821_758_506).unwrap();
 const DECIMAL: &str = "965997071821758506";
 const HEX: &str = "0x0d67e9380000e02a";
 const BASE62: &str = "19MHAA6um0A";
 const BASE32: &str = "0TSZ970001R1A";
 
-/// A buffer that is filled without `memcpy`: the C library has several, and picks one by the processor.
+/// A buffer filled without `memcpy`: the C library picks among several by processor.
 #[derive(Clone)]
 struct Decimal([u8; DECIMAL.len()]);
 
@@ -156,7 +156,7 @@ fn main() {
         };
     }
 
-    // One run that all takes fit in, then runs of two uids.
+    // One run with room for all takes, then runs of two uids.
     let (long, short) = (generator(20), generator(1));
     let [per_thread, blocks] = [&long, &short].map(CachedUidGenerator::per_thread);
     let any = AnyGenerator::Cached(generator(19));
@@ -231,8 +231,8 @@ fn each<R>(is_right: impl Fn(&R) -> bool) -> impl Fn(&[R]) -> bool {
     move |results| results.iter().all(&is_right)
 }
 
-/// Has 512 runs of `2^sequence` uids, so that no take leaves the ring low. The padder stays asleep: no refresh is
-/// due.
+/// Builds a generator with 512 runs of `2^sequence` uids, so that no take leaves the ring low. No refresh is due, so
+/// the padder stays asleep.
 fn generator(sequence: u8) -> CachedUidGenerator {
     let bits = Bits { time: 43 - sequence, worker: 20, sequence };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");

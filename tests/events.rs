@@ -1,4 +1,4 @@
-//! What a generator tells through `tracing`: once, not at every turn.
+//! The `tracing` events of a generator: each is logged once, not repeatedly.
 
 use std::panic;
 use std::thread;
@@ -20,7 +20,7 @@ use uidring::{
 use uidring_testkit::log::Log;
 use uidring_testkit::namespace::fresh;
 
-/// Waits until this was told, at this level.
+/// Waits until this is logged, and checks the level.
 fn wait_for_level(log: &Log, level: &str, word: &str) {
     log.wait_for(word);
     let text = log.text();
@@ -28,14 +28,14 @@ fn wait_for_level(log: &Log, level: &str, word: &str) {
     assert!(lines.all(|line| line.contains(&format!(" {level} "))), "{level}, {word}: {text}");
 }
 
-/// A source, a backend and a store that are at fault, each in a way.
+/// A source, a backend and a store with a fault.
 struct Faulty(Fault, u64);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     Panics,
     Fails,
-    /// Whoever else has the worker id; a run that comes again; a load that is not answered.
+    /// Another holder of the worker id, a repeated run, or a load without an answer.
     Lies,
 }
 
@@ -44,7 +44,7 @@ impl Faulty {
         Self(fault, 0)
     }
 
-    /// Whether this is the first call, which goes well.
+    /// Whether this is the first call, which succeeds.
     fn is_first(&mut self) -> bool {
         self.1 += 1;
         assert!(self.1 == 1 || self.0 != Fault::Panics, "a user's mistake");
@@ -86,13 +86,13 @@ impl SegmentStore for Faulty {
             Fault::Panics => panic!("a user's mistake"),
             Fault::Fails => (0..wanted.len())
                 .for_each(|place| loaded(place, Err(LoadError::Store(Error::NoWorkerId)))),
-            // Asked for one, it answers for another.
+            // Asked for one tag, it answers for another.
             Fault::Lies => loaded(wanted.len(), Err(LoadError::Store(Error::NoWorkerId))),
         }
     }
 }
 
-/// What operators are to be woken by.
+/// The events that should wake an operator.
 fn alarms(log: &Log) {
     panic::set_hook(Box::new(|_| {}));
 
@@ -141,13 +141,13 @@ fn alarms(log: &Log) {
     wait_for_level(log, "ERROR", "a store of segments gave a result that was not asked for");
 }
 
-/// One test, since the log is the process's.
+/// One test, because the log is per process.
 #[test]
 fn events_are_told_once() {
     let log = Log::start_at(tracing_subscriber::filter::LevelFilter::DEBUG);
     let bits = Bits { time: 26, worker: 5, sequence: 4 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    // 31 days and a bit are left, and with them less than a year.
+    // A bit more than 31 days are left, so less than a year.
     let month = 31 * 86_400;
     let clock = ManualClock::new(layout.time_of((1 << 26) - month - 600));
     let generator = CachedUidGenerator::builder()
@@ -164,7 +164,7 @@ fn events_are_told_once() {
     assert_eq!(log.lines("generator started"), 1);
     assert_eq!(log.lines("the layout ends on"), 1, "the builder says that it is not long");
 
-    // Told once in ten seconds at most; a busy machine may take longer than that for all this.
+    // Logged at most once in ten seconds. A busy machine may take longer than that.
     let begin = Instant::now();
     let taken = generator.uids().take_while(Result::is_ok).count();
     assert_eq!(taken, 16, "a second's");
@@ -175,7 +175,7 @@ fn events_are_told_once() {
     log.wait_for("as far ahead of the clock as max_borrow allows");
     for _ in 0..5 {
         clock.advance(Duration::from_secs(60));
-        // The padder has looked when the second's uids are there.
+        // Once the second's uids are there, the padder has read the clock.
         while generator.next_uid().is_err() {
             thread::yield_now();
         }

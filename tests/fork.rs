@@ -1,7 +1,7 @@
-//! fork(2) for real: a child must not repeat its parent's uids. It gets an error from everything
-//! that the parent built, whatever the parent's threads were doing, and nothing hangs or crashes.
+//! Real fork(2): a child must not repeat its parent's uids. Everything that the parent built gives it an error,
+//! whatever the parent's threads are doing, and nothing hangs or crashes.
 #![cfg(unix)]
-// fork, pipes and waiting for children are the operating system's; std has none of it.
+// std has no fork, and no waiting for forked children.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use uidring::{
 use uidring_testkit::fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
 use uidring_testkit::namespace::fresh;
 
-/// Sets a mark when it goes, also by a panic: threads that go on until then would never end.
+/// Sets a flag on drop, even by a panic: threads that run until then would never end.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -49,7 +49,7 @@ fn policies() -> [TakePolicy; 4] {
     [TakePolicy::Wait, TakePolicy::WaitFor(LIMIT), TakePolicy::Reject, give_up]
 }
 
-/// A generator, its only owner, and a handle that may have a lease.
+/// A generator, its handle for one owner, and a handle that may hold a block.
 struct Owner {
     local: LocalGenerator<Arc<CachedUidGenerator>>,
     per_thread: PerThreadGenerator<Arc<CachedUidGenerator>>,
@@ -66,10 +66,10 @@ impl Owner {
         }
     }
 
-    /// Everything that a generator can be asked, and then its end.
+    /// Calls everything on the generator, then closes it.
     fn use_up(self, to: &mut Report) {
         let Self { mut local, per_thread, generator } = self;
-        // More than a ring and a lease hold.
+        // More than a ring and a block hold.
         for _ in 0..600 {
             if local.next_uid() != Err(TakeError::Forked) {
                 to.take(generator.next_uid());
@@ -117,7 +117,7 @@ fn a_child_gets_an_error_under_every_policy() {
     }
 }
 
-/// With the ring used up, the padder held, and a taker asleep; and after the close.
+/// With an empty ring, the padder held up and a taker asleep; and after the close.
 #[test]
 fn a_child_gets_an_error_at_the_horizon_and_after_close() {
     let _alone = alone();
@@ -149,10 +149,10 @@ fn a_child_gets_an_error_at_the_horizon_and_after_close() {
     }
 }
 
-/// The clock went back, and the generator may go on with another worker id: the child gets neither's uids.
+/// The clock went back, and the generator may go on with a new worker id. The child gets uids of neither.
 #[test]
 fn a_child_gets_an_error_before_amid_and_after_a_new_worker_id() {
-    /// Waits, for the second worker id, until it may go on.
+    /// For the second worker id, waits until it may go on.
     struct Source(AtomicU64, Arc<AtomicBool>);
 
     impl WorkerSource for Source {
@@ -190,7 +190,7 @@ fn a_child_gets_an_error_before_amid_and_after_a_new_worker_id() {
     may_go_on.store(true, Ordering::Relaxed);
     let next = || generator.get().next_uid().expect("the parent goes on");
     let worker_of = |uid| generator.get().decode(uid).expect("its own").worker_id;
-    // `worker_id` says 2 a little before the ring of worker id 1 ends.
+    // `worker_id` says 2 shortly before the ring of worker id 1 ends.
     wait_until(&|| worker_of(next()) == 2);
     let first = next();
     check_child(&mut owner);
@@ -232,7 +232,7 @@ fn children_of_a_shared_padder_and_their_children() {
     let words = in_child(|to| {
         let (generators, padder) = theirs.take().expect("still there");
         generators.iter().for_each(|generator| to.take(generator.next_uid()));
-        // One that is built after the fork works; its own children get the error from it as well.
+        // A generator that is built after the fork works. Its own children get the error from it.
         let own = builder(4).build().expect("builds");
         own.uids().take(40).for_each(|uid| to.take(uid));
         let own = Arc::new(own);
@@ -264,8 +264,8 @@ fn children_of_a_shared_padder_and_their_children() {
     assert!(seen.is_sorted_by(|a, b| a < b), "no id comes twice");
 }
 
-/// Whatever its parent's takers were doing, a child that builds on its parent's padder is refused, and so
-/// is one that goes on with what else its parent made to build on.
+/// Whatever the parent's takers do, a child cannot build on its parent's padder, nor on other parts that its parent
+/// made.
 #[test]
 fn a_child_cannot_build_on_what_its_parent_made() {
     let _alone = alone();
@@ -295,7 +295,7 @@ fn a_child_cannot_build_on_what_its_parent_made() {
                     to.words.push(if done.is_err_and(forked) { FORKED } else { FAILED });
                 };
                 let built = builder(2).padder(&padder).clock(clock).max_borrow(Duration::ZERO);
-                // It would pad by itself, until the source says that it is not time yet.
+                // If it were built, it would pad for itself up to the borrow limit.
                 let built = built.build().map(|own| {
                     (0..1_000).for_each(|_| {
                         let _ = own.next_uid();
@@ -346,7 +346,7 @@ fn a_child_takes_no_lock_of_its_parents() {
         });
         for _ in 0..60 {
             let words = in_child(|to| {
-                // As often as a wake-up may have been due at the fork.
+                // Once for each wake-up that may have been due at the fork.
                 for _ in 0..3 {
                     to.check(ring.try_fill(&mut []).is_ok_and(|filled| filled == 0));
                     to.check(chain.push(1 << 60..(1 << 60) + 1).is_err());
@@ -362,7 +362,7 @@ fn a_child_takes_no_lock_of_its_parents() {
     });
 }
 
-/// The ring alone, whose producer the child has too.
+/// Only the ring; the child has a copy of its producer.
 #[test]
 fn a_child_can_neither_take_from_a_ring_nor_put() {
     let _alone = alone();
@@ -377,7 +377,7 @@ fn a_child_can_neither_take_from_a_ring_nor_put() {
         to.take(number(theirs.try_take()));
         to.check(refused(&mut producer));
         to.check(producer.publish(|| Some(60..62)) == Ok(0));
-        // Had it put something, that would be found now.
+        // If the child had put something, these would find it.
         to.take(number(theirs.try_take()));
         to.take(number(theirs.try_take_block().map(|lease| lease.start)));
         to.take(number(theirs.try_fill(&mut [0; 2]).map(|filled| filled as u64)));
@@ -394,7 +394,7 @@ fn a_child_can_neither_take_from_a_ring_nor_put() {
     assert_eq!(ring.try_take(), Ok(18));
 }
 
-/// Everything that a generator of segments can be asked, and then its end.
+/// Calls everything on a segment generator, then closes it.
 fn use_segments_up(to: &mut Report, generator: SegmentGenerator, orders: SegmentHandle) {
     let mut is_forked = |result: Result<u64, SegmentError>| {
         to.words.push(match result {
@@ -468,7 +468,7 @@ fn a_child_gets_an_error_from_segments() {
     }
 }
 
-/// The segments of one tag alone, without a generator.
+/// The segments of one tag, without a generator.
 #[test]
 fn a_child_gets_an_error_from_a_chain() {
     let _alone = alone();
@@ -488,28 +488,28 @@ fn a_child_gets_an_error_from_a_chain() {
     assert_eq!(chain.try_take(), Ok(11), "the parent's is as it was");
 }
 
-/// A generator that several owners share without counting: in a child only one of them is left.
+/// A generator shared without a count; in a child only one of its users is left.
 #[derive(Clone, Copy)]
 struct Shared(*mut CachedUidGenerator);
 
-// SAFETY: the generator itself can be shared; who drops it sees to it that nobody uses it any more.
+// SAFETY: the generator itself is `Sync`; the caller of `drop_it` ensures that nobody uses it any more.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
 impl Shared {
     fn get<'a>(self) -> &'a CachedUidGenerator {
-        // SAFETY: it was made from a box, and lives until `drop_it`.
+        // SAFETY: it comes from a box, and lives until `drop_it`.
         unsafe { &*self.0 }
     }
 
     fn drop_it(self) {
-        // SAFETY: as above; the caller is the last one.
+        // SAFETY: as above; the caller is the last user.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
-/// The clock's thread is the parent's alone.
+/// Only the parent has the clock's thread.
 #[test]
 fn a_clock_goes_on_in_a_child() {
     let _alone = alone();
@@ -552,7 +552,7 @@ fn forks_amid_heavy_takes() {
                             }
                         }
                         taken.fetch_add(1, Ordering::Relaxed);
-                        // The more there are, the longer a fork takes.
+                        // The more memory, the longer a fork takes.
                         if uids.len() > 100_000 {
                             thread::yield_now();
                             assert!(uids.is_sorted_by(|a, b| a < b));
@@ -567,7 +567,7 @@ fn forks_amid_heavy_takes() {
         let mut local = shared.get().local();
         let mut mine = Vec::new();
         for round in 0..FORKS {
-            // With a lease, at different places.
+            // At different places of its block.
             (0..=round % 7).for_each(|_| mine.push(local.next_uid().expect("goes on").get()));
             let words = in_child(|to| {
                 let generator = shared.get();

@@ -1,5 +1,5 @@
-//! A fork inside the caller's own code: in a clock, a source of runs, a handler, a store or a log.
-//! The child goes on in the middle of a call, as its parent does; what the parent gets, it must not.
+//! Forks inside the caller's own code: in a clock, a source of runs, a handler, a store or a log. Parent and child both
+//! go on in the middle of a call; the child must not get what the parent gets.
 #![cfg(unix)]
 
 use std::cell::RefCell;
@@ -28,12 +28,12 @@ use uidring_testkit::fork::{
     on_both_sides,
 };
 
-/// What of the caller's code forks.
+/// The caller's code that forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hook {
     Clock,
     Handler,
-    /// A subscriber to the log, which hears of a handler that panics.
+    /// A log subscriber, called for a handler that panics.
     Log,
 }
 
@@ -82,7 +82,7 @@ impl tracing::Subscriber for ForkingLog {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// The child has got nothing but the error, and that at least once.
+/// The child got the error, at least once, and nothing else.
 #[track_caller]
 fn check(case: &str, sides: &Sides) {
     let Sides { parent, child } = sides;
@@ -92,7 +92,7 @@ fn check(case: &str, sides: &Sides) {
     assert!(!parent.contains(&FAILED), "{case}: {sides:x?}");
 }
 
-/// Whether this entry runs the caller's code: a try asks no policy.
+/// Whether this entry runs the hook: a try asks no policy.
 fn asks(hook: Hook, entry: &str) -> bool {
     hook == Hook::Clock || !["try_next_uid", "try_fill", "wait"].contains(&entry)
 }
@@ -110,8 +110,7 @@ fn words(filled: usize, uids: &[Uid], error: Option<TakeError>) -> Vec<u64> {
     uids.chain(error.map(|error| word(Err(error)))).collect()
 }
 
-/// Calls it again and again, until there is a fork in a call: what that one got; `None` if there is
-/// never one.
+/// Repeats the call until it forks. Returns what that call got, or `None` if none forks.
 fn until_forked(fork: &Fork, mut call: impl FnMut() -> Vec<u64>) -> Option<Vec<u64>> {
     for _ in 0..1_000 {
         let got = call();
@@ -119,14 +118,14 @@ fn until_forked(fork: &Fork, mut call: impl FnMut() -> Vec<u64>) -> Option<Vec<u
             return Some(got);
         }
         if got == [OTHER_ERROR] {
-            // Others may have to do something first.
+            // Others may have to act first.
             thread::sleep(Duration::from_micros(100));
         }
     }
     None
 }
 
-/// What every generator can be asked.
+/// The calls of any generator.
 type Entry<G> = (&'static str, fn(&G) -> Vec<u64>);
 
 fn entries<G: UidGenerator>() -> [Entry<G>; 7] {
@@ -153,7 +152,7 @@ fn entries<G: UidGenerator>() -> [Entry<G>; 7] {
         }),
         ("uids", |generator| generator.uids().next().into_iter().map(word).collect()),
         ("wait", |generator| {
-            // What was taken before the fork the child may know.
+            // The child may know what was taken before the fork.
             let _ = generator.try_next_uid();
             generator.wait(Some(Duration::from_micros(10)));
             Vec::new()
@@ -161,7 +160,7 @@ fn entries<G: UidGenerator>() -> [Entry<G>; 7] {
     ]
 }
 
-/// What a task can ask.
+/// The async calls.
 macro_rules! async_entries {
     ($generator:ty) => {{
         let entries: [Entry<$generator>; 2] = [
@@ -181,7 +180,7 @@ fn layout(sequence: u8) -> Layout {
     Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible")
 }
 
-/// A padder that is away, kept by the source of another ring: takers pad for themselves, and fork.
+/// Returns a padder that the source of another ring holds up, so that takers pad for themselves, and fork.
 fn away() -> Padder {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
     let inside = Arc::new(AtomicBool::new(false));
@@ -201,7 +200,7 @@ fn away() -> Padder {
     while !inside.load(Ordering::Relaxed) {
         thread::yield_now();
     }
-    // Whoever drops it waits for the source.
+    // Dropping it would wait for the source.
     std::mem::forget(padding);
     padder
 }
@@ -231,7 +230,7 @@ fn cached_generators() {
                     let Some(mut got) = until_forked(fork, || entry(&generator)) else {
                         return Vec::new();
                     };
-                    // What it had left is the parent's.
+                    // The rest of its block is the parent's.
                     let left = word(local.next_uid());
                     got.extend([word(generator.next_uid()), left]);
                     generator.close();
@@ -247,7 +246,7 @@ fn cached_generators() {
     }
 }
 
-/// Calls each entry of a handle of a generator with a fork in it.
+/// Calls each entry of a handle with a fork in it.
 fn handles<H>(
     make: fn(Arc<CachedUidGenerator>) -> H,
     next: fn(&H) -> Result<Uid, TakeError>,
@@ -262,13 +261,13 @@ fn handles<H>(
                     let handle = make(cached(hook, fork, &padder));
                     fork.arm(nth);
                     let call = || {
-                        // So that the call begins with the rest of a block.
+                        // Let the call begin with the rest of a block.
                         let first = next(&handle);
                         [vec![word(first)], entry(&handle)].concat()
                     };
                     let Some(mut got) = until_forked(fork, call) else { return Vec::new() };
                     if got.last() == Some(&FORKED) {
-                        // What was taken before the fork the child may know.
+                        // The child may know what was taken before the fork.
                         got.remove(0);
                     }
                     got.push(word(next(&handle)));
@@ -475,11 +474,11 @@ fn refused(error: &Error) -> u64 {
     if error.to_string().contains("was forked") { FORKED } else { OTHER_ERROR }
 }
 
-/// By a taker that helps, and while a ring is filled for the first time.
+/// In a taker that helps, and during the first filling of a ring.
 #[test]
 fn sources_of_runs() {
     let _alone = alone();
-    // Seven runs find room beside the one that is open.
+    // Seven runs fit beside the open one.
     for (in_begin, nth) in [(true, 1), (false, 1), (false, 2), (false, 7)] {
         let sides = on_both_sides(|fork| {
             let padder = away();
@@ -546,7 +545,7 @@ fn producers() {
     check("put", &sides.expect("a fork"));
 }
 
-/// Built on one side and the other of a fork in the middle of it, both would have one worker id.
+/// If both sides of a fork could build, both would have the same worker id.
 #[test]
 fn building() {
     let _alone = alone();
@@ -599,7 +598,7 @@ fn building() {
     check("a lease", &sides.expect("a fork"));
 }
 
-/// Whatever forks while a source of worker ids is asked: both sides would go on with the same one.
+/// Forks while a source of worker ids is asked. Both sides would go on with the same one.
 #[test]
 fn building_from_a_source() {
     let _alone = alone();
@@ -619,7 +618,7 @@ fn building_from_a_source() {
         }
     };
     for (name, build) in [("cached", cached), ("by the clock", clocked)] {
-        // The clock, the source, its end, and what comes after.
+        // Forks in the clock, in the source, at its end, and afterwards.
         for nth in 1..=10 {
             let sides = on_both_sides(|fork| {
                 let clock = ForkingClock::new(fork);
@@ -635,8 +634,8 @@ fn building_from_a_source() {
     }
 }
 
-/// Hands out the same worker id again and again, as one that counts does in a child. It is its owner's
-/// to end: a child ends neither it nor the lease.
+/// Always returns the same worker id, as a counter does on both sides of a fork. Only its owner may end it: a child
+/// ends neither the source nor the lease.
 struct ForkingSource(Fork, u32);
 
 impl WorkerSource for ForkingSource {
@@ -716,7 +715,7 @@ fn lease(backend: impl LeaseBackend) -> Lease {
     Lease::new(layout(6), 1, None, terms, backend).expect("in range")
 }
 
-/// Waits for the fork: the child ends with the thread that it was made of, and its parent goes on.
+/// Waits for a fork. The child ends with the thread that it consists of, and the parent goes on.
 fn goes_on(to: &mut Report, fork: &Fork, next: impl Fn() -> bool) {
     fork.arm_all();
     while !fork.has_happened() {
@@ -732,8 +731,8 @@ fn goes_on(to: &mut Report, fork: &Fork, next: impl Fn() -> bool) {
     to.words.push(1);
 }
 
-/// A child that is made of one of the library's own threads ends with it: it must not go on to pad, to
-/// load or to renew what is its parent's.
+/// A child forked from one of the library's own threads ends with it. It must not go on to pad, load or renew for its
+/// parent.
 #[test]
 fn the_librarys_own_threads() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! fork(2) for tasks: a future that is polled in a child takes nothing, and neither that nor its end waits
-//! for a lock of the parent's.
+//! fork(2) and tasks: a future polled in a child takes nothing. Neither the poll nor the drop waits for a lock of the
+//! parent.
 #![cfg(unix)]
 
 use std::pin::{Pin, pin};
@@ -28,7 +28,7 @@ fn manual() -> ManualClock {
     ManualClock::new("2026-06-01".parse().expect("a time"))
 }
 
-/// At the borrow limit, of which there are few.
+/// A generator at its borrow limit, which 64 uids a tick soon reach.
 fn cached(policy: TakePolicy) -> CachedUidGenerator {
     let bits = Bits { time: 40, worker: 8, sequence: 6 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
@@ -39,7 +39,7 @@ fn cached(policy: TakePolicy) -> CachedUidGenerator {
     generator
 }
 
-/// In a tick that is used up, and does not end.
+/// A generator whose current tick is used up and does not end.
 fn clocked(policy: TakePolicy) -> ClockedUidGenerator<ManualClock> {
     let builder = ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh());
     let generator = builder.take_policy(policy).clock(manual()).build().expect("builds");
@@ -49,7 +49,7 @@ fn clocked(policy: TakePolicy) -> ClockedUidGenerator<ManualClock> {
 
 type Task<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 
-/// A task at each kind of event, and at the timer; it returns whether it got `Forked`.
+/// Tasks that wait for each kind of event and for the timer. Each returns whether it got `Forked`.
 fn tasks<'a>(
     cached: &'a CachedUidGenerator,
     clocked: &'a ClockedUidGenerator<ManualClock>,
@@ -81,7 +81,7 @@ fn a_task_in_a_child_takes_nothing_and_does_not_hang() {
         let segments = SegmentGenerator::builder(table).max_step(1).build().expect("builds");
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            // They are at the locks of events and timer nearly all the time.
+            // They hold the locks of events and timer most of the time.
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
@@ -107,7 +107,7 @@ fn a_task_in_a_child_takes_nothing_and_does_not_hang() {
                             }
                             to.check(matches!(poll(task.as_mut()), Poll::Ready(true)));
                         }
-                        // A timer of the child's own.
+                        // The child's own timer.
                         let own = self::clocked(TakePolicy::WaitFor(Duration::from_millis(2)));
                         let late = Err(TakeError::DeadlineExceeded);
                         to.check(block_on(own.next_uid_async()) == late);
@@ -119,7 +119,7 @@ fn a_task_in_a_child_takes_nothing_and_does_not_hang() {
             }
             stop.store(true, Ordering::Relaxed);
         });
-        // The parent's timer goes on.
+        // The parent's timer still runs.
         let own = self::clocked(TakePolicy::WaitFor(Duration::from_millis(2)));
         assert_eq!(block_on(own.next_uid_async()), Err(TakeError::DeadlineExceeded));
     }
@@ -133,7 +133,7 @@ impl Wake for Forks {
     }
 }
 
-/// The close goes on after its call of the waker, on both sides.
+/// After it calls the waker, the close goes on on both sides.
 #[test]
 fn a_waker_may_fork() {
     fn close<G: UidGenerator>(

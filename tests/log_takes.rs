@@ -1,4 +1,4 @@
-//! A subscriber to the log that takes an id for each record, as one that numbers its records does.
+//! A log subscriber that takes an id for each record, to number it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use uidring_testkit::namespace;
 
 type Number = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// How the next record is numbered; and how many were.
+/// Numbers the next record. The counters: all records, and numbered ones.
 static NUMBERS: Mutex<Option<Arc<Number>>> = Mutex::new(None);
 static RECORDS: AtomicU64 = AtomicU64::new(0);
 static NUMBERED: AtomicU64 = AtomicU64::new(0);
@@ -55,7 +55,7 @@ fn nobody_numbers() {
     *NUMBERS.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Waits until there was a further record.
+/// Waits for another record.
 fn a_record_since(before: u64) {
     while RECORDS.load(Ordering::Relaxed) == before {
         thread::sleep(Duration::from_millis(1));
@@ -86,7 +86,7 @@ impl SegmentStore for Failing {
     }
 }
 
-/// Knows of what is asked once, and then fails.
+/// Succeeds once, then fails.
 struct FailingKeeper(bool);
 
 impl LeaseBackend for FailingKeeper {
@@ -102,7 +102,7 @@ impl LeaseBackend for FailingKeeper {
     }
 }
 
-/// One test, since the log is the process's.
+/// One test, because the log is per process.
 #[test]
 fn every_record_is_numbered_or_told_at_once_that_it_cannot_be() {
     tracing::subscriber::set_global_default(Numbering).expect("the first");

@@ -1,6 +1,5 @@
-//! Models of the ring, every interleaving of which a model checker tries, within the bounds that
-//! docs/ring-buffer.md states. Run them with `scripts/loom`. Those that need more than the public
-//! interface are in `src/ring/models.rs`.
+//! Models of the ring. A model checker tries every interleaving, within the bounds in docs/ring-buffer.md. Run them
+//! with `scripts/loom`. Models that need internals are in `src/ring/models.rs`.
 #![cfg(uidring_loom)]
 
 mod baidu_ring;
@@ -16,26 +15,26 @@ use uidring::policy::{PutPolicy, TakePolicy};
 use uidring::ring::{Producer, RingBuffer, RingOptions};
 use uidring::{Bits, ClockedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid, UidGenerator};
 
-/// A ring of `2^capacity_bits` numbers in runs of `2^run_bits`, whose takers draw what they know to
-/// be published.
+/// A ring of `2^capacity_bits` numbers in runs of `2^run_bits`. Its takers only draw numbers that they know to be
+/// published.
 fn exact(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
     RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits)).expect("possible")
 }
 
-/// The same for takers that draw by addition.
+/// The same, for takers that draw by addition.
 fn spaced(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
     RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits).spaced()).expect("possible")
 }
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Three preemptions find all that is known to be wrong with the mutations of
-    // scripts/mutations/ring; more of them take hours. The environment may say otherwise.
+    // Three preemptions find every known fault among the mutations of scripts/mutations/ring; more take hours. The
+    // environment can override this.
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(model);
 }
 
-/// One try; what it got.
+/// Tries once. Returns what it got.
 fn take(ring: &RingBuffer) -> Option<u64> {
     match ring.try_take() {
         Ok(number) => Some(number),
@@ -44,7 +43,7 @@ fn take(ring: &RingBuffer) -> Option<u64> {
     }
 }
 
-/// Some tries: what they got, in order.
+/// Tries several times. Returns what it got, in order.
 fn take_often(ring: &RingBuffer, times: usize) -> Vec<u64> {
     let taken: Vec<u64> = (0..times).filter_map(|_| take(ring)).collect();
     assert!(taken.is_sorted_by(|a, b| a < b), "in order: {taken:?}");
@@ -56,8 +55,7 @@ fn taker(ring: &Arc<RingBuffer>, times: usize) -> JoinHandle<Vec<u64>> {
     thread::spawn(move || take_often(&ring, times))
 }
 
-/// All that was issued is what was put, none of it twice, and the stats say so. Returns how many
-/// numbers were lost.
+/// Checks that what was issued was put, without repeats, and that the stats agree. Returns how many numbers were lost.
 fn account(ring: &RingBuffer, put: &[Range<u64>], mut issued: Vec<u64>) -> u64 {
     let is_put = |number: &u64| put.iter().any(|run| run.contains(number));
     assert!(issued.iter().all(is_put), "{issued:?} of {put:?}");
@@ -92,7 +90,7 @@ fn take_against_take_on_the_last_number() {
     check(|| the_last_number(spaced(1, 0)));
 }
 
-/// The same harness on the protocol of Baidu's UidGenerator must find its duplicate.
+/// The same harness must find the duplicate in the protocol of Baidu's UidGenerator.
 #[test]
 #[should_panic(expected = "both takers got the last uid")]
 fn baidus_take_gives_the_last_number_twice() {
@@ -107,8 +105,7 @@ fn baidus_take_gives_the_last_number_twice() {
     });
 }
 
-/// Takers meet the producer at its work: what they get is whole, ordered, nobody else's, and what
-/// they do not get is still there.
+/// Takers race with the producer. What they get is whole, ordered and their own; what they do not get is still there.
 fn takes_and_publications(ring: (Producer, Arc<RingBuffer>), second: u64) {
     let (mut producer, ring) = ring;
     let other = taker(&ring, 3);
@@ -130,14 +127,14 @@ fn take_by_addition_against_publish() {
     check(|| takes_and_publications(spaced(2, 1), 100));
 }
 
-/// Runs that are neighbours, in a ring that was promised others.
+/// Runs that are neighbours, in a ring that was promised gaps.
 #[test]
 fn neighbours_in_a_spaced_ring_are_issued_once() {
     check(|| takes_and_publications(spaced(2, 1), 12));
 }
 
-/// Two takers come to the end of a run while the next one is published: nobody gets a number from
-/// between them, nobody's number is lost, and nobody is told that there is nothing while there is.
+/// Two takers reach the end of a run while the next is published. Nobody gets a number from the gap, no number is lost,
+/// and nobody finds the ring empty while it is not.
 #[test]
 fn two_takers_at_the_end_of_a_run_against_publish() {
     check(|| {
@@ -154,7 +151,7 @@ fn two_takers_at_the_end_of_a_run_against_publish() {
     });
 }
 
-/// Both runs are there: two takers go from one to the other without help.
+/// Both runs are there: two takers pass from one to the other without help.
 #[test]
 fn two_takers_open_a_run() {
     check(|| {
@@ -168,8 +165,7 @@ fn two_takers_open_a_run() {
     });
 }
 
-/// A number that was drawn by addition after somebody else opened its run is not taken for one from
-/// behind the end.
+/// A number drawn by addition after another taker opened its run is not mistaken for one beyond the end.
 #[test]
 fn who_draws_from_a_run_sees_it_published() {
     check(|| {
@@ -181,13 +177,13 @@ fn who_draws_from_a_run_sees_it_published() {
         let mut issued = joined(takers);
         issued.push(10);
         let lost = account(&ring, &[10..12, 12..14], issued.clone());
-        // Who gave a number up was told that there is nothing.
+        // A taker that dropped a number found the ring empty.
         assert!(lost == 0 || issued.len() < 3, "{issued:?} {:?}", ring.stats());
     });
 }
 
-/// A ring of two runs: a taker that sleeps is overtaken by the producer. It never gets a number of
-/// one run for one of another; and there is room again as soon as the last number of a run is drawn.
+/// A ring of two runs. The producer overtakes a sleeping taker, which never takes one run's number for another's. There
+/// is room again as soon as the last number of a run is drawn.
 fn overtaking((mut producer, ring): (Producer, Arc<RingBuffer>), stride: u64) {
     producer.put(10).expect("room");
     let takers = [(); 2].map(|()| taker(&ring, 1));
@@ -223,7 +219,7 @@ fn the_producer_overtakes_a_taker_with_neighbours() {
     check(|| overtaking(spaced(1, 0), 1));
 }
 
-/// A fill and takes share the ring. Under the model a fill gives way after one lost race.
+/// A fill races with takes. In the model, a fill gives up after one lost race.
 fn fill((mut producer, ring): (Producer, Arc<RingBuffer>), second: u64) {
     producer.put(10).expect("room");
     let taker = taker(&ring, 1);
@@ -251,7 +247,7 @@ fn fill_against_takes_by_addition() {
     check(|| fill(spaced(2, 1), 100));
 }
 
-/// Blocks of several numbers and takes share the ring.
+/// Blocks of several numbers race with takes.
 fn blocks((mut producer, ring): (Producer, Arc<RingBuffer>), second: u64) {
     producer.put(10).expect("room");
     let taker = taker(&ring, 2);
@@ -274,8 +270,8 @@ fn block_against_takes_by_addition() {
     check(|| blocks(spaced(3, 2), 100));
 }
 
-/// The wake-up of takers that wait is not lost, and they do not sleep on a number that is there:
-/// the model checker would report the deadlock.
+/// The wake-up of waiting takers is not lost, and they do not sleep while there is a number. The model checker would
+/// report the deadlock.
 fn waiting((mut producer, ring): (Producer, Arc<RingBuffer>)) {
     assert_eq!(take(&ring), None);
     let takers = [(); 2].map(|()| {
@@ -303,7 +299,7 @@ fn waiting_takers_by_addition_are_woken_by_a_publication() {
     check(|| waiting(spaced(2, 1)));
 }
 
-/// A taker that comes to the end, waits, and tries again, while another takes.
+/// A taker that reaches the end, waits and retries while another takes.
 #[test]
 fn who_waits_after_a_try_does_not_sleep_on_a_number() {
     check(|| {
@@ -324,7 +320,7 @@ fn who_waits_after_a_try_does_not_sleep_on_a_number() {
     });
 }
 
-/// The producer sleeps when there is enough, and is woken by the taker that makes it too little.
+/// The producer sleeps while there is enough. The taker that leaves too little wakes it.
 fn wake_up((mut producer, ring): (Producer, Arc<RingBuffer>)) {
     producer.put(10).expect("room");
     producer.put(100).expect("room");
@@ -345,7 +341,7 @@ fn the_producers_wake_up_is_not_lost() {
     check(|| wake_up(spaced(1, 0)));
 }
 
-/// A put that waits for room is woken by the take that makes it.
+/// The take that makes room wakes a waiting put.
 fn waiting_put(options: RingOptions) {
     let (mut producer, ring) =
         RingBuffer::new(options.put_policy(PutPolicy::Wait)).expect("possible");
@@ -368,8 +364,8 @@ fn a_waiting_put_is_woken_by_a_take() {
     check(|| waiting_put(RingOptions::new(1).run_bits(0).spaced()));
 }
 
-/// Stale runs are thrown away while others take: order holds, nothing of them comes later, and
-/// the word, which may be ahead already, does not go back.
+/// Stale runs are discarded during takes. Order holds, no stale number comes later, and the word, which may be ahead
+/// already, does not go back.
 fn discarding((mut producer, ring): (Producer, Arc<RingBuffer>)) {
     producer.put(10).expect("room");
     let other = taker(&ring, 2);
@@ -392,7 +388,7 @@ fn discard_against_takes_by_addition() {
     check(|| discarding(spaced(2, 1)));
 }
 
-/// Only what is too old goes, in the middle of a run, too.
+/// Discards only what is too old, also in the middle of a run.
 fn discarding_old((mut producer, ring): (Producer, Arc<RingBuffer>), oldest: u64) {
     [10, 100].into_iter().for_each(|first| producer.put(first).expect("room"));
     let other = taker(&ring, 3);
@@ -416,7 +412,7 @@ fn discarding_old_runs_against_takes_by_addition() {
     check(|| discarding_old(spaced(2, 1), 11));
 }
 
-/// A block, while its run is thrown away.
+/// A block whose run is discarded meanwhile.
 #[test]
 fn discard_against_a_block() {
     check(|| {
@@ -434,8 +430,7 @@ fn discard_against_a_block() {
     });
 }
 
-/// A taker that waits when the producer goes is released, with the error that says so; what was
-/// published before is not withheld.
+/// A taker that waits when the producer is dropped gets the error. What was published before is still delivered.
 #[test]
 fn dropping_the_producer_releases_waiting_takers() {
     check(|| {
@@ -460,7 +455,7 @@ fn dropping_the_producer_releases_waiting_takers() {
     });
 }
 
-/// Nobody is told that the ring is closed while there is something that nobody has drawn.
+/// Nobody finds the ring closed while it holds a number that was not drawn.
 #[test]
 fn an_end_comes_after_the_last_number() {
     check(|| {
@@ -481,7 +476,7 @@ fn an_end_comes_after_the_last_number() {
     });
 }
 
-/// A generator on the clock, which begins in tick 3 and stands still where the clock goes back.
+/// A clock-driven generator that begins in tick 3, and stands still when the clock goes back.
 fn by_the_clock(bits: Bits) -> (Arc<ClockedUidGenerator<ManualClock>>, ManualClock) {
     let clock = ManualClock::new(Timestamp::from_millis(3));
     let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
@@ -496,8 +491,7 @@ fn by_the_clock(bits: Bits) -> (Arc<ClockedUidGenerator<ManualClock>>, ManualClo
     (Arc::new(generator), clock)
 }
 
-/// The generators on the clock share a word: claims of two threads, while the clock goes on and
-/// back, never overlap.
+/// Clock-driven generators share a word. Claims of two threads never overlap while the clock goes on and back.
 #[test]
 fn claims_by_the_clock() {
     check(|| {
@@ -525,8 +519,8 @@ fn claims_by_the_clock() {
     });
 }
 
-/// Takers draw beyond the end of a tick while the clock goes on: what they have drawn is a uid of the
-/// one tick or the other, or left out.
+/// Takers draw beyond the end of a tick while the clock goes on. Each draw is a uid of one of the two ticks, or is
+/// dropped.
 #[test]
 fn the_end_of_a_tick_by_the_clock() {
     check(|| {
@@ -562,8 +556,8 @@ fn the_end_of_a_tick_by_the_clock() {
     });
 }
 
-/// Takes in the middle of a tick, while the clock goes on to the next one and the generator is
-/// closed: no uid twice, none of a tick that is not there yet, and none once it is closed.
+/// Takes in the middle of a tick while the clock reaches the next and the generator closes. No uid repeats, none is in
+/// a tick to come, and none comes after the close.
 #[test]
 fn the_middle_of_a_tick_by_the_clock() {
     check(|| {

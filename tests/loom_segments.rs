@@ -1,4 +1,4 @@
-//! Models of a tag's segments, as those of the ring in tests/loom.rs. Run them with `scripts/loom`.
+//! Models of a tag's segments, like those of the ring in tests/loom.rs. Run them with `scripts/loom`.
 #![cfg(uidring_loom)]
 
 use std::ops::Range;
@@ -11,8 +11,8 @@ use uidring::{TakeError, become_forked_child};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Three preemptions find what is known to be wrong with the mutations that the module `segment`
-    // is held against. The environment may say otherwise.
+    // Three preemptions find every known fault among the mutations of the module `segment`. The environment can
+    // override this.
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(model);
 }
@@ -25,7 +25,7 @@ fn chain(segments: impl IntoIterator<Item = Range<u64>>) -> Arc<SegmentChain> {
     Arc::new(chain)
 }
 
-/// What so many tries got.
+/// Tries several times. Returns what it got.
 fn take(chain: &SegmentChain, tries: usize) -> Vec<u64> {
     let taken: Vec<u64> = (0..tries)
         .filter_map(|_| match chain.try_take() {
@@ -43,7 +43,7 @@ fn taker(chain: &Arc<SegmentChain>, tries: usize) -> thread::JoinHandle<Vec<u64>
     thread::spawn(move || take(&chain, tries))
 }
 
-/// Everything that was issued, by whomever: no id twice, and none that is not of a segment.
+/// Checks that no issued id repeats, and that each is of a segment.
 fn assert_distinct(mut issued: Vec<u64>, segments: &[Range<u64>]) {
     assert!(issued.iter().all(|id| segments.iter().any(|ids| ids.contains(id))), "{issued:?}");
     let count = issued.len();
@@ -52,7 +52,7 @@ fn assert_distinct(mut issued: Vec<u64>, segments: &[Range<u64>]) {
     assert_eq!(issued.len(), count, "an id was issued twice");
 }
 
-/// Every id was issued, is left, or is counted as thrown away or lost.
+/// Checks that every id was issued, is left, or is counted as discarded or lost.
 fn assert_accounted(chain: &SegmentChain, issued: usize, segments: &[Range<u64>]) {
     let all: u64 = segments.iter().map(|ids| ids.end - ids.start).sum();
     let stats = chain.stats();
@@ -74,8 +74,8 @@ fn take_against_take_across_segments() {
     });
 }
 
-/// The lanes are used again while a taker sleeps between its look and its draw. It gets an id of the
-/// segment that its ticket belongs to, or none; nobody gets it twice, and none is lost.
+/// The lanes are reused while a taker sleeps between its look and its draw. It gets an id of its ticket's segment, or
+/// none. No id repeats or is lost.
 #[test]
 fn a_taker_that_sleeps_for_segments() {
     let segments = [10..11, 20..21, 30..31, 40..42];
@@ -91,7 +91,7 @@ fn a_taker_that_sleeps_for_segments() {
     });
 }
 
-/// Two takers meet segments as they come.
+/// Two takers race with pushes.
 #[test]
 fn takes_against_pushes() {
     let segments = [10..11, 12..14];
@@ -113,7 +113,7 @@ fn takes_against_pushes() {
     });
 }
 
-/// A take that begins when another has returned gets the greater id, whoever takes.
+/// A take that begins after another returned gets the greater id, in any threads.
 #[test]
 fn ids_increase_from_thread_to_thread() {
     check(|| {
@@ -135,7 +135,7 @@ fn ids_increase_from_thread_to_thread() {
     });
 }
 
-/// A fill and takes share the segments.
+/// A fill races with takes.
 #[test]
 fn fill_against_takes() {
     let segments = [10..13, 20..22];
@@ -157,7 +157,7 @@ fn fill_against_takes() {
     });
 }
 
-/// What is thrown away while others take is not given out later, and what comes after it is.
+/// What is discarded during takes is not issued later, and what follows it is.
 #[test]
 fn discard_against_takes() {
     let segments = [10..12, 20..21, 30..32];
@@ -175,7 +175,7 @@ fn discard_against_takes() {
     });
 }
 
-/// Takers that wait are woken by what is pushed: the model checker would report the deadlock.
+/// A push wakes waiting takers; the model checker would report the deadlock.
 #[test]
 fn waiting_takers_are_woken_by_a_push() {
     check(|| {
@@ -198,7 +198,7 @@ fn waiting_takers_are_woken_by_a_push() {
     });
 }
 
-/// Takers that wait when the chain is closed are released; what begins after it gets nothing.
+/// A close releases waiting takers. Takes that begin later get nothing.
 #[test]
 fn a_close_releases_waiting_takers() {
     check(|| {
@@ -227,8 +227,8 @@ fn a_close_releases_waiting_takers() {
     });
 }
 
-/// Segments are forgotten while a taker sleeps between its draw and its closer look: its ticket, should
-/// it be one of a later segment of its lane, is counted as lost, and is nobody else's id.
+/// Segments are forgotten while a taker sleeps between its draw and its closer look. If its ticket belongs to a later
+/// segment of its lane, it is counted as lost, and nobody else gets its id.
 #[test]
 fn a_taker_that_sleeps_for_more_segments_than_are_remembered() {
     let segments = [10..11, 20..21, 30..31, 40..41, 50..51, 60..62];
@@ -246,8 +246,8 @@ fn a_taker_that_sleeps_for_more_segments_than_are_remembered() {
     });
 }
 
-/// A thread becomes a forked child while the others take, push and close: it gets the error from
-/// everything, at once, and changes nothing of its parent's.
+/// A thread becomes a forked child while others take, push and close. All its calls fail at once, and change nothing of
+/// its parent's.
 #[test]
 fn a_forked_child_among_takers() {
     let segments = [10..12, 20..22];

@@ -1,8 +1,8 @@
-//! Histories of concurrent takes, each with the times at which it began and returned, and a checker of its own
-//! that holds them against the promises: no uid twice; takes from the generator itself in the order of time,
-//! over all threads; takes by a thread's handle or a local one in their own order.
+//! Histories of concurrent takes with their times, and a checker for the guarantees: no uid repeats. Takes from the
+//! generator itself are in time order across all threads. Takes from a thread's handle or a local one are in their own
+//! order.
 //!
-//! A program without the test harness: `order [SECONDS [SEED]]` (`scripts/order` runs it optimised).
+//! A program without the test harness: `order [SECONDS [SEED]]`. `scripts/order` runs it optimised.
 
 use std::num::NonZero;
 use std::sync::{Arc, Barrier};
@@ -15,23 +15,22 @@ use uidring::{
 };
 use uidring_testkit::namespace::fresh;
 
-/// How many takes a thread makes in a round.
+/// Takes of a thread in a round.
 const TAKES: usize = 40_000;
 
-/// The form that was taken from.
+/// The form that a take used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
-    /// The generator itself: by `next_uid`, and by `fill`.
+    /// The generator itself, with `next_uid` or `fill`.
     Shared,
     PerThread,
     Local,
 }
 
-/// Neighbouring uids that one call has returned. A call that returned several runs is in the history several
-/// times.
+/// Neighbouring uids that one call returned. A call that returned several runs is in the history several times.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// In nanoseconds: before the call, and after it.
+    /// Nanoseconds before and after the call.
     begin: u64,
     end: u64,
     first: u64,
@@ -41,7 +40,7 @@ struct Run {
 }
 
 fn main() {
-    // Test runners ask for a list of tests; this is none.
+    // Test runners ask for a list of tests; there is none.
     if env::args().any(|word| word == "--list") {
         return;
     }
@@ -57,7 +56,7 @@ fn main() {
         let generator = Arc::new(
             CachedUidGenerator::builder()
                 .worker_id(1)
-                // Small rings run dry, and takers pad for themselves.
+                // Small rings run dry, so takers pad for themselves.
                 .boost_power(fastrand::Rng::with_seed(seed).u32(1..4))
                 .namespace(fresh())
                 .build()
@@ -83,7 +82,7 @@ fn threads() -> usize {
     2 * thread::available_parallelism().map_or(2, NonZero::get)
 }
 
-/// Has all threads take at once, in all forms.
+/// Lets all threads take at once, in all forms.
 fn record(
     generator: &Arc<CachedUidGenerator>,
     per_thread: &PerThreadGenerator<Arc<CachedUidGenerator>>,
@@ -129,17 +128,17 @@ fn one(uids: &mut [Uid], taken: Result<Uid, TakeError>) -> Result<(), TakeError>
     Ok(())
 }
 
-/// Checks histories that follow each other: all calls of one have returned before the next begins.
+/// Checks consecutive histories: all calls of one return before the next begins.
 #[derive(Default)]
 struct Checker {
-    /// All uids so far, in order, neighbours joined: first and last.
+    /// All uids so far in order, as ranges of neighbours: first and last.
     seen: Vec<(u64, u64)>,
-    /// The greatest of the generator itself.
+    /// The greatest uid of the generator itself.
     greatest: Option<u64>,
 }
 
 impl Checker {
-    /// Takes a history whose runs are in program order, thread by thread.
+    /// Checks a history whose runs are in program order, thread by thread.
     fn check(&mut self, mut history: Vec<Run>) -> Result<(), String> {
         in_each_thread(&history)?;
         history.sort_unstable_by_key(|run| run.first);
@@ -162,11 +161,11 @@ impl Checker {
         Ok(())
     }
 
-    /// Adds uids, of which none may be there.
+    /// Adds uids, which must be new.
     fn distinct(&mut self, sorted: &[Run]) -> Result<(), String> {
         let mut all = std::mem::take(&mut self.seen);
         all.extend(sorted.iter().map(|run| (run.first, run.last)));
-        // Two sorted parts: this merges them.
+        // Two sorted parts, which this merges.
         all.sort_by_key(|run| run.0);
         for (first, last) in all {
             match self.seen.last_mut() {
@@ -181,7 +180,7 @@ impl Checker {
     }
 }
 
-/// Within each thread, uids of one form increase.
+/// Checks that within each thread, uids of one form increase.
 fn in_each_thread(history: &[Run]) -> Result<(), String> {
     let mut before: Vec<[Option<Run>; 3]> = Vec::new();
     for run in history {
@@ -197,25 +196,25 @@ fn in_each_thread(history: &[Run]) -> Result<(), String> {
     Ok(())
 }
 
-/// The checker against histories that are known to be right or wrong.
+/// Tests the checker with histories that are known to be right or wrong.
 fn the_checker_finds_what_is_wrong() {
     let run = |thread, begin, end, first, last, form| Run { begin, end, first, last, form, thread };
     let shared = |thread, begin, end, uid| run(thread, begin, end, uid, uid, Form::Shared);
     let check = |history: &[Run]| Checker::default().check(history.to_vec());
-    // Calls that overlap may return in any order.
+    // Overlapping calls may return in any order.
     assert_eq!(check(&[shared(0, 0, 10, 2), shared(1, 5, 6, 1)]), Ok(()));
     assert_eq!(check(&[shared(0, 0, 10, 2), shared(1, 10, 12, 1)]), Ok(()));
-    // Those that do not overlap may not, however far apart, and whatever lies between.
+    // Other calls may not, however far apart, whatever lies between.
     assert!(check(&[shared(0, 0, 10, 2), shared(1, 11, 12, 1)]).is_err());
     let between = [shared(0, 0, 1, 9), shared(1, 0, 90, 5), shared(2, 2, 3, 1)];
     assert!(check(&between).is_err());
     let many: Vec<_> = (0..100).map(|n| shared(n, n as u64, n as u64 + 50, n as u64)).collect();
     assert_eq!(check(&many), Ok(()));
-    // Of other forms, each thread's own order counts.
+    // For other forms, each thread's own order counts.
     let block = |thread, begin, uid| run(thread, begin, begin + 1, uid, uid, Form::PerThread);
     assert_eq!(check(&[block(0, 0, 100), block(1, 5, 1), block(1, 9, 2)]), Ok(()));
     assert!(check(&[block(0, 0, 100), shared(0, 2, 3, 101), block(0, 5, 1)]).is_err());
-    // Nothing twice, in one history or in two.
+    // No repeats, in one history or across two.
     assert!(check(&[run(0, 0, 1, 5, 9, Form::Local), block(1, 0, 7)]).is_err());
     let mut checker = Checker::default();
     assert_eq!(checker.check(vec![run(0, 0, 1, 5, 9, Form::Local)]), Ok(()));

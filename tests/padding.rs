@@ -1,4 +1,4 @@
-//! One padder for many rings, takers that help it, and takers of their own.
+//! One padder for many rings, takers that help it, and local takers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ fn layout(time: u8, sequence: u8) -> Layout {
     Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible")
 }
 
-/// The threads of this process that are padders, by the name that they have.
+/// Counts this process's padder threads, by name.
 #[cfg(target_os = "linux")]
 fn padder_threads() -> usize {
     std::fs::read_dir("/proc/self/task")
@@ -29,7 +29,7 @@ fn padder_threads() -> usize {
         .count()
 }
 
-/// In one test, for other tests of this program have padders too.
+/// In one test, because other tests of this program also have padders.
 #[cfg(target_os = "linux")]
 #[test]
 fn one_thread_serves_all_and_ends_with_the_last() {
@@ -49,11 +49,11 @@ fn one_thread_serves_all_and_ends_with_the_last() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 64 * 5_000);
-    // Other tests run beside this one; but 64 threads they do not have.
+    // Other tests run meanwhile, but they do not have 64 threads.
     assert!(padder_threads() < before + 20, "{} threads", padder_threads());
 }
 
-/// A source of runs from 1 on.
+/// Returns a source of runs from 1 on.
 fn counting() -> impl FnMut() -> Option<u64> {
     let mut next = 0;
     move || {
@@ -84,7 +84,7 @@ fn a_ring_that_ends_or_panics_does_not_end_its_neighbours() {
     assert_eq!(panicked.ring().try_take(), Err(TakeError::Closed));
 }
 
-/// A padder that is kept busy by another ring's source: takers help themselves.
+/// Another ring's source holds up the padder, so takers help themselves.
 #[test]
 fn takers_help_themselves_while_the_padder_is_away() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
@@ -96,7 +96,7 @@ fn takers_help_themselves_while_the_padder_is_away() {
             RingOptions::new(1).run_bits(0),
             move || {
                 calls += 1;
-                // The first two fill the ring at the start; then the padder itself comes.
+                // The first two calls fill the ring at the start; then the padder itself comes.
                 while calls > 2 && stay.load(Ordering::Relaxed) {
                     inside.store(true, Ordering::Relaxed);
                     thread::yield_now();
@@ -129,7 +129,7 @@ fn takers_help_themselves_while_the_padder_is_away() {
     stuck.store(false, Ordering::Relaxed);
 }
 
-/// Makes a number for each that is taken, at once: its ring is never full.
+/// Makes a number at once for each one taken, so its ring is never full.
 struct Endless {
     ring: Arc<OnceLock<Arc<RingBuffer>>>,
     next: u64,
@@ -145,7 +145,7 @@ impl RunSource for Endless {
     }
 }
 
-/// Takers as fast as the padder, of one ring, do not keep it from the others.
+/// Takers as fast as the padder, on one ring, do not keep it from the others.
 #[test]
 fn a_busy_ring_leaves_the_padder_to_the_others() {
     for idle in [PadderIdle::Sleep, PadderIdle::BusyPoll] {
@@ -168,7 +168,7 @@ fn a_busy_ring_leaves_the_padder_to_the_others() {
     }
 }
 
-/// A taker that helps and is held up by the source holds up nobody but its own ring.
+/// A helping taker that the source holds up delays only its own ring.
 #[test]
 fn the_padder_does_not_wait_for_a_helper() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
@@ -203,7 +203,7 @@ fn the_padder_does_not_wait_for_a_helper() {
         }
         let (start, mut starves) = (Instant::now(), false);
         for _ in 0..1_000 {
-            // It asks for the padder as well.
+            // It also asks for the padder.
             let _ = slow.ring().try_take();
             while other.ring().try_take().is_err() && !starves {
                 starves = start.elapsed() > Duration::from_secs(20);
@@ -223,7 +223,7 @@ fn the_padder_does_not_wait_for_a_helper() {
     }
 }
 
-/// A source that has nothing yet after so many runs.
+/// A source that has nothing yet after this many runs.
 struct Paused {
     runs: u64,
     pauses: Arc<AtomicU64>,
@@ -240,7 +240,7 @@ impl RunSource for Paused {
     }
 }
 
-/// The put policy's handler is asked about a full ring, and not about one whose source has nothing yet.
+/// The put policy's handler is asked about a full ring, but not about one whose source has nothing yet.
 #[test]
 fn a_handler_is_asked_about_full_rings_alone() {
     for (runs, is_full) in [(900, true), (7, false)] {
@@ -297,7 +297,7 @@ fn a_core_that_does_not_exist_is_an_error() {
     }
 }
 
-/// The cores that this thread may run on, as the operating system says.
+/// Returns the cores that this thread may run on, according to the operating system.
 #[cfg(target_os = "linux")]
 fn allowed() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
@@ -308,7 +308,7 @@ fn allowed() -> String {
 #[cfg(target_os = "linux")]
 #[test]
 fn padders_of_other_workers_run_on_other_cores() {
-    /// Notes where the padder's thread runs.
+    /// Notes the cores of the padder's thread.
     #[derive(Clone, Debug, Default)]
     struct Noting(Arc<std::sync::Mutex<Option<String>>>);
 
@@ -362,7 +362,7 @@ fn a_padder_runs_on_its_core() {
         let (tell, told) = std::sync::mpsc::channel();
         let mut next = 0;
         let source = move || {
-            // The first filling is its caller's, and takers help.
+            // The caller does the first filling, and takers help.
             if thread::current().name() == Some("uidring-padder") {
                 let _ = tell.send(allowed());
             }
@@ -411,8 +411,7 @@ fn local_takers_are_distinct_ordered_and_waste_at_most_a_lease() {
     all.dedup();
     assert_eq!(all.len(), 160_000);
 
-    // One taker at a time: what a dropped one wastes is less than a lease.
-    // The clock stands: nothing grows stale however long this takes.
+    // One taker at a time: a dropped one wastes less than a block. The clock stands still, so nothing becomes stale.
     let generator = CachedUidGenerator::builder()
         .layout(layout(40, 13))
         .worker_id(1)
@@ -429,7 +428,7 @@ fn local_takers_are_distinct_ordered_and_waste_at_most_a_lease() {
         assert_eq!(shared.get() - uid.get(), 255, "the rest of a lease is gone");
         let other = generator.local().next_uid().expect("ready");
         assert_eq!(other.get(), shared.get() + 1, "a lease begins where the others are");
-        // The iterator over the shared form goes on after it.
+        // The iterator over the shared form continues after it.
         let next = generator.uids().next().expect("endless").expect("ready");
         assert_eq!(next.get() - other.get(), 255);
         last = Some(next);

@@ -1,5 +1,5 @@
-//! Two generators of one process: what could repeat uids is refused, and who comes later starts above
-//! who was there before.
+//! Two generators in one process: combinations that could repeat uids are refused, and a later generator starts above
+//! the earlier ones.
 
 use std::collections::HashSet;
 use std::mem;
@@ -21,7 +21,7 @@ use uidring_testkit::namespace::fresh;
 
 type Generator = Box<dyn UidGenerator + Send + Sync>;
 
-/// What a generator is built from.
+/// The builder of a generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Cached,
@@ -102,7 +102,7 @@ fn is_in_use(built: Result<Generator, Error>) -> bool {
     matches!(built, Err(Error::WorkerIdInUse { .. }))
 }
 
-/// What the register is for: nothing else keeps these two apart.
+/// Why there is a register: nothing else separates these two.
 #[test]
 fn without_a_common_namespace_uids_repeat() {
     for form in FORMS {
@@ -171,7 +171,7 @@ fn a_closed_generator_leaves_its_worker_id_to_others() {
         one.close();
         let two = recipe.build().expect("the first is closed");
         assert!(next(&two) > before);
-        // Neither a later close nor the end of the first is the end of the second.
+        // Neither a later close nor the drop of the first ends the second.
         one.close();
         drop(one);
         assert!(is_in_use(recipe.build()), "{form:?}");
@@ -180,7 +180,7 @@ fn a_closed_generator_leaves_its_worker_id_to_others() {
     }
 }
 
-/// Whatever the clock says, and whatever form comes next.
+/// Whatever the clock and the next form are.
 #[test]
 fn a_later_generator_starts_above() {
     let start: Timestamp = "2026-06-01".parse().expect("a time");
@@ -195,7 +195,7 @@ fn a_later_generator_starts_above() {
                 recipe.clock.set(Timestamp::from_millis(start.as_millis() + step));
                 let last = uids[2_999];
                 let two = match recipe.form(second).build() {
-                    // The clock is too far behind for a generator on it.
+                    // The clock is too far behind for a clock-driven generator.
                     Err(Error::UsedAhead { .. }) if second != Form::Cached => {
                         recipe.clock.set(start);
                         recipe.clock.advance(Duration::from_millis(10));
@@ -205,7 +205,7 @@ fn a_later_generator_starts_above() {
                 };
                 match two.next_uid() {
                     Ok(uid) => assert!(uid > last, "{first:?}, {second:?}, {step}: {uid} {last}"),
-                    // The generators on the clock wait for it, as after `start_after`.
+                    // Clock-driven generators wait for it, as after `start_after`.
                     Err(error) => assert!(
                         matches!(error, TakeError::ClockBackwards { .. } | TakeError::Empty)
                             && second != Form::Cached,
@@ -253,14 +253,14 @@ fn nothing_is_left_after_the_layouts_last_uid() {
     let taken = (0..20).take_while(|_| one.next_uid().is_ok()).count();
     assert_eq!(taken, 8);
     drop(one);
-    // Leaf's hundred starts are more than this tick has.
+    // Leaf may start anywhere below a hundred, which is beyond this tick.
     for form in [Form::Cached, Form::Default, Form::Snowflake] {
         let error = recipe.form(form).build().map(drop).expect_err("all are issued");
         assert!(matches!(error, Error::StartAfter { .. }), "{form:?}: {error}");
     }
 }
 
-/// Layouts that differ from the default one in widths, tick or epoch.
+/// Layouts that differ from the default in widths, tick or epoch.
 fn other_layouts() -> [Layout; 4] {
     [
         ((28, 22, 13), Tick::Second, "2020-01-01"),
@@ -274,7 +274,7 @@ fn other_layouts() -> [Layout; 4] {
     })
 }
 
-/// Without a name, generators of two layouts know nothing of each other.
+/// Without a namespace, generators of two layouts are independent.
 #[test]
 fn one_layouts_uids_do_not_move_anothers_start() {
     let recipe = Recipe::new("").worker_id(901);
@@ -288,7 +288,7 @@ fn one_layouts_uids_do_not_move_anothers_start() {
             drop(other.build().expect("beside the first"));
             drop(first);
             let second = other.build().expect("after the first");
-            // None of the forms is ahead of its own earlier generator by more than what that has borrowed.
+            // No form is further ahead of its own earlier generator than that one has borrowed.
             let uid = match second.next_uid() {
                 Err(TakeError::ClockBackwards { by_millis: ..10_000 }) => continue,
                 taken => taken.expect("ready"),
@@ -323,7 +323,7 @@ fn a_named_namespace_has_one_layout() {
     }
 }
 
-/// The worker id of a source is not spent on a layout that the namespace does not have.
+/// A source's worker id is not wasted on a layout that the namespace refuses.
 #[test]
 fn a_layout_that_is_refused_asks_for_no_worker_id() {
     struct Unasked;
@@ -351,7 +351,7 @@ fn a_failed_build_does_not_give_its_layout_to_the_namespace() {
     }
 }
 
-/// A clock that panics when it is read for the nth time.
+/// A clock that panics at its nth reading.
 #[derive(Clone, Debug)]
 struct PanickingClock(Arc<AtomicUsize>, usize);
 
@@ -399,7 +399,7 @@ fn a_forgotten_generator_keeps_its_worker_id() {
     }
 }
 
-/// Of many threads at once exactly one wins, also where their layouts are not the same.
+/// Of many threads at once, exactly one wins, even with different layouts.
 #[test]
 fn of_many_builds_at_once_one_wins() {
     for round in 0..200 {
@@ -434,8 +434,8 @@ fn of_many_builds_at_once_one_wins() {
     }
 }
 
-/// Threads that build, take and drop in turns, by every form, some through local takers and some by
-/// closing while others take: whoever has the worker id is above all who had it before.
+/// Threads build, take and drop in turns, in every form; some use local takers, some close during takes. Each holder of
+/// the worker id is above all earlier ones.
 #[test]
 fn uids_increase_over_many_short_lives() {
     let recipe = Recipe::new(&fresh());
@@ -535,8 +535,8 @@ impl LeaseBackend for Keeper {
     }
 }
 
-/// Who has lost a lease, and still has the generator, gets on with a new one of the same worker id;
-/// who has not lost it does not.
+/// A process that lost a lease, and still has the generator, can go on with a new lease of the same worker id. Without
+/// the loss it cannot.
 #[test]
 fn a_lost_lease_does_not_stand_in_the_way() {
     let (layout, namespace) = (Layout::UID_GENERATOR, fresh());
@@ -560,12 +560,12 @@ fn a_lost_lease_does_not_stand_in_the_way() {
     let refused = builder().worker_id(7).build();
     assert!(matches!(refused, Err(Error::WorkerIdInUse { .. })), "the second goes on");
     drop(two);
-    // Of another store, which knows of nothing: the register does.
+    // A lease of another store, which knows nothing. The register does.
     let three = builder().worker(elsewhere.lease(layout)).build().expect("both are gone");
     assert!(three.next_uid().expect("ready") > before);
 }
 
-/// Also by the word of a store that knows nothing of it.
+/// Even if the next store knows nothing of it.
 #[test]
 fn who_comes_after_a_lost_lease_starts_above_all_of_its_ticks() {
     let (layout, namespace) = (Layout::UID_GENERATOR, fresh());
@@ -585,11 +585,11 @@ fn who_comes_after_a_lost_lease_starts_above_all_of_its_ticks() {
     assert!(tick > horizon, "{tick} after {horizon}");
 }
 
-/// The process was stopped amid a start for longer than the lease, which somebody else gets then: that start waits for the
-/// first one to hear of it.
+/// The process was stopped during a start for longer than the lease, which another start then gets. That one waits
+/// until the first notices.
 #[test]
 fn a_start_that_has_lost_its_lease_does_not_stand_in_the_way() {
-    /// Takes its time to say that the lease is lost.
+    /// Takes a while to say that the lease is lost.
     struct Stopped(Arc<AtomicBool>);
 
     impl LeaseBackend for Stopped {
@@ -620,7 +620,7 @@ fn a_start_that_has_lost_its_lease_does_not_stand_in_the_way() {
     });
 }
 
-/// Worker ids that a process has used are remembered in little memory, and found quickly.
+/// Used worker ids take little memory, and are found quickly.
 #[test]
 fn ten_thousand_worker_ids() {
     let recipe = Recipe::new(&fresh()).form(Form::Default).layout(Layout::UID_GENERATOR);

@@ -1,7 +1,7 @@
-//! The register of worker ids in forked children: what the parent holds is refused, what it held
-//! before is gone on above, and nothing hangs, whatever the parent's threads were doing.
+//! The register of worker ids in forked children: what the parent holds is refused, and what it held before continues
+//! above. Nothing hangs, whatever the parent's threads do.
 #![cfg(unix)]
-// fork and waiting for children are the operating system's; std has none of it.
+// std has no fork and no waiting for forked children.
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,21 +18,21 @@ use uidring_testkit::namespace::fresh;
 /// How long a child may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One test at a time: a child has the threads of nobody, and the locks of all.
+/// Lets one test run at a time: a child copies the locks of all threads, but not the threads.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forks; `work` runs in the child alone, which then ends. Whether it found all well.
+/// Forks. `work` runs only in the child, which then ends. Returns whether it succeeded.
 fn in_child(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `work` and `_exit`s; of what is not safe between fork and exec it
-    // allocates, which glibc and macOS allow, and uses the crate, which is what is tested.
+    // SAFETY: the child runs `work` and calls `_exit`. Between fork and exec it does two things that are not
+    // async-signal-safe: it allocates, which glibc and macOS allow, and it uses the crate, which is under test.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a child");
     if child == 0 {
         let well = catch_unwind(AssertUnwindSafe(work)).unwrap_or(false);
-        // SAFETY: it ends here, without running the parent's destructors.
+        // SAFETY: ends the child without running the parent's destructors.
         unsafe { libc::_exit(i32::from(!well)) };
     }
     ends_well(child)
@@ -41,10 +41,10 @@ fn in_child(work: impl FnOnce() -> bool) -> bool {
 fn ends_well(child: i32) -> bool {
     let start = Instant::now();
     let mut status = 0;
-    // SAFETY: a place for the status.
+    // SAFETY: a valid place for the status.
     while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
         if start.elapsed() > LIMIT {
-            // SAFETY: it is not waited for yet, so that the number is its own.
+            // SAFETY: the child is not waited for yet, so its number is not reused.
             unsafe { libc::kill(child, libc::SIGKILL) };
             panic!("the child hangs");
         }
@@ -62,7 +62,7 @@ fn clocked(namespace: &str, worker_id: u64) -> Result<ClockedUidGenerator, Error
     ClockedUidGenerator::snowflake().worker_id(worker_id).namespace(namespace).build()
 }
 
-/// Both forms get the same answer.
+/// Whether both forms are refused in the same way.
 fn are_refused(namespace: &str, worker_id: u64) -> bool {
     let errors = [
         cached(namespace, worker_id).map(drop).err(),
@@ -82,7 +82,7 @@ fn a_child_does_not_get_what_its_parent_holds() {
     let before = held.as_ref().map(|held| held.0.next_uid().expect("ready"));
     assert!(in_child(|| {
         let refused = are_refused(&namespace, 1) && are_refused(&namespace, 2);
-        // Dropping them is not the parent's end of them.
+        // Dropping them does not end the parent's.
         drop(held.take());
         let own = cached(&namespace, 3).expect("nobody's");
         own.next_uid().expect("ready");
@@ -135,7 +135,7 @@ fn children_build_amid_their_parents_builds() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    // Some worker ids again and again, and some for the first time.
+                    // Some worker ids repeatedly, and some for the first time.
                     let id = if round % 2 == 0 { round % 40 } else { 100 + round * 4 + thread };
                     let layout = Layout::UID_GENERATOR;
                     let builder = ClockedUidGenerator::builder().layout(layout).worker_id(id);
@@ -150,7 +150,7 @@ fn children_build_amid_their_parents_builds() {
                 let builder = || ClockedUidGenerator::builder().namespace(&namespace);
                 let refused = builder().worker_id(77).build().map(drop);
                 let own = builder().worker_id(78).build().expect("nobody's");
-                // Of all that the parent's threads are at some are held, and none hangs.
+                // Some of what the parent's threads use is held, and nothing hangs.
                 for id in 0..40 {
                     let builder = ClockedUidGenerator::builder().worker_id(id);
                     drop(builder.namespace(&others).build());
@@ -168,11 +168,11 @@ fn children_build_amid_their_parents_builds() {
     drop(theirs);
 }
 
-/// What forks at a certain call, and by whom.
+/// Forks at a certain call.
 #[derive(Clone, Debug)]
 struct Fork {
     calls: Arc<AtomicU64>,
-    /// The child, 0 in the child, or -1 before.
+    /// The child; 0 in the child, -1 before the fork.
     child: Arc<AtomicI32>,
 }
 
@@ -188,7 +188,7 @@ impl Fork {
         }
     }
 
-    /// In the child its end; in the parent, whether there was a child, and it ended well.
+    /// In the child: ends it. In the parent: returns whether the child ended well, or `None` without a child.
     fn end(&self, is_well: bool) -> Option<bool> {
         match self.child.load(Ordering::Relaxed) {
             // SAFETY: as in `in_child`.
@@ -213,7 +213,7 @@ impl Clock for ForkingClock {
     }
 }
 
-/// Parent and child would both have the generator.
+/// Otherwise parent and child would both have the generator.
 #[test]
 fn a_clock_that_forks_makes_one_generator() {
     let _alone = alone();

@@ -1,9 +1,8 @@
-//! Many more threads than cores, tiny rings, random sleeps in takers and producer: every number
-//! is accounted for, and every number issued is one that was put, and nobody else's. In half of the rounds the
-//! rings are large, so that threads meet in takes that are done at once.
+//! Many more threads than cores, tiny rings, and random sleeps in takers and producer. Every number is accounted for,
+//! and each issued number was put and is unique. In half of the rounds the rings are large, so that takes overlap.
 //!
-//! A program of its own, without the test harness, so that it also runs under ThreadSanitizer
-//! (`scripts/tsan`) and for as long as one likes (`scripts/stress`): `stress [SECONDS [SEED]]`.
+//! A program without the test harness, so that it also runs under ThreadSanitizer (`scripts/tsan`) and for any time
+//! (`scripts/stress`): `stress [SECONDS [SEED]]`.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -23,18 +22,18 @@ use uidring::{
 };
 use uidring_testkit::namespace::fresh;
 
-/// How many numbers a taker takes in one round from a small ring, which runs dry all the time.
+/// Takes of a taker in a round, from a small ring that keeps running dry.
 const SHARE: usize = 2_000;
-/// From a large one: so many that takers run at the same time, and not one after another.
+/// From a large ring: enough that takers run at the same time.
 const LARGE_SHARE: usize = 30_000;
-/// For so long threads take from a handle in which each has a block: several slices of the scheduler, which
-/// has to stop a thread within the few nanoseconds of a take.
+/// How long threads take from a handle with a block for each: several slices of the scheduler, which must stop a thread
+/// within the few nanoseconds of a take.
 const PER_THREAD: Duration = Duration::from_millis(100);
-/// A taker makes up to this many takes of one kind in a row.
+/// Maximum takes of one kind in a row.
 const BURST: usize = 300;
 
 fn main() {
-    // Test runners ask for a list of tests; this is none.
+    // Test runners ask for a list of tests; there is none.
     if env::args().any(|word| word == "--list") {
         return;
     }
@@ -45,7 +44,7 @@ fn main() {
     let start = Instant::now();
     let mut rounds = 0;
     while rounds < 2 || start.elapsed() < Duration::from_secs(seconds) {
-        // Told beforehand, so that a failure can be repeated as far as the scheduler lets it.
+        // Printed first, so that a failure can be repeated as far as the scheduler allows.
         let seed = seed.wrapping_add(rounds);
         let round = thread::spawn(move || {
             stress_ring(&mut fastrand::Rng::with_seed(seed));
@@ -67,8 +66,7 @@ fn takers() -> usize {
     8 * thread::available_parallelism().map_or(2, NonZero::get)
 }
 
-/// A ring by itself, with everything that takes from it, and a producer that throws away now and
-/// then.
+/// A ring with everything that takes from it, and a producer that sometimes discards.
 fn stress_ring(random: &mut fastrand::Rng) {
     let large = random.bool();
     let run_bits = random.u32(if large { 8..13 } else { 0..4 });
@@ -77,7 +75,7 @@ fn stress_ring(random: &mut fastrand::Rng) {
         .run_bits(run_bits)
         .padding_factor(random.u32(1..100))
         .put_policy(if random.bool() { PutPolicy::Wait } else { PutPolicy::Discard });
-    // Runs that are neighbours in a ring for runs that are apart cost numbers, and nothing else.
+    // Neighbouring runs in a ring for spaced runs waste numbers, but do nothing else.
     let (spaced, stride) = (random.bool(), if random.bool() { 1 << 20 } else { 0 });
     if spaced {
         options = options.spaced();
@@ -124,7 +122,7 @@ fn stress_ring(random: &mut fastrand::Rng) {
     assert!(spaced || stats.dropped == 0, "{stats:?}");
 }
 
-/// Puts runs of random lengths; returns them, and how many numbers were thrown away.
+/// Puts runs of random lengths. Returns them, and how many numbers were discarded.
 fn produce(
     mut producer: Producer,
     stride: u64,
@@ -207,7 +205,7 @@ fn take_numbers(ring: &RingBuffer, share: usize, mut random: fastrand::Rng) -> V
     taken
 }
 
-/// Generators with tiny rings or with large ones, all on one padder, under every policy.
+/// Generators with tiny or large rings, all on one padder, under every policy.
 fn stress_generator(random: &mut fastrand::Rng) {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
     let policies = [
@@ -222,7 +220,7 @@ fn stress_generator(random: &mut fastrand::Rng) {
     let large = random.bool();
     let (sequence, share) =
         if large { (random.u8(9..13), LARGE_SHARE) } else { (random.u8(1..8), SHARE) };
-    // With few and with many bits: takes by claims, and by additions.
+    // With few and many bits: takes by claims, and by additions.
     let bits = Bits { time: 35, worker: if random.bool() { 4 } else { 16 }, sequence };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let mut all = Vec::new();
@@ -246,7 +244,7 @@ fn stress_generator(random: &mut fastrand::Rng) {
             }));
         }
     }
-    // The handle may go before the rings that it serves.
+    // The handle may be dropped before the rings that it serves.
     drop(padder);
     let mut issued = Vec::new();
     for taker in all {
@@ -301,7 +299,7 @@ fn take_uids(
     uids
 }
 
-/// Threads that take from one handle, and do nothing else.
+/// Threads that only take from one handle.
 fn stress_per_thread(random: &mut fastrand::Rng) {
     let builder = CachedUidGenerator::builder().worker_id(1).namespace(fresh());
     let generator = builder.boost_power(random.u32(1..4)).build().expect("builds");
@@ -334,7 +332,7 @@ fn stress_per_thread(random: &mut fastrand::Rng) {
     assert!(issued.is_sorted_by(|a, b| a.end <= b.start), "a uid was issued twice");
 }
 
-/// A few tags with tiny segments, whose ends are met all the time.
+/// A few tags with tiny segments, whose ends are reached all the time.
 fn stress_segments(random: &mut fastrand::Rng) {
     let table = MemorySegments::new();
     let tags = ["a", "b", "c"];
@@ -378,7 +376,7 @@ fn stress_segments(random: &mut fastrand::Rng) {
             (accounted - stats.lapped..=accounted).contains(&stats.reserved),
             "every id is accounted for: {count} of {stats:?}"
         );
-        // One table, so that the ranges are neighbours.
+        // With one table, the ranges are neighbours.
         let span = ids.last().zip(ids.first()).map_or(0, |(last, first)| last - first + 1);
         assert!(span - count <= stats.lapped, "gaps: {count} of {span}, {stats:?}");
     }

@@ -36,24 +36,24 @@ thread_local!(static ALLOCATIONS: Cell<usize> = const { Cell::new(0) });
 static ALLOCATOR: Counting = Counting;
 
 #[allow(unsafe_code)]
-// SAFETY: it passes everything on to the system's allocator.
+// SAFETY: passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.alloc(memory) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, memory: Memory) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.dealloc(place, memory) }
     }
 }
 
-/// Longer than anything here should take on a busy machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Counts how often it wakes, and may do more.
+/// Counts its wake-ups, and may do more.
 #[derive(Default)]
 struct Bell {
     rings: AtomicUsize,
@@ -88,7 +88,7 @@ fn poll<F: Future>(future: &mut Pin<&mut F>, bell: &Arc<Bell>) -> Poll<F::Output
     future.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(bell))))
 }
 
-/// The result of a future that is ready at its first poll.
+/// Returns the result of a future that is ready at its first poll.
 fn at_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
@@ -96,7 +96,7 @@ fn at_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// 64 uids a second, none of them ahead of the clock.
+/// 64 uids a second, none ahead of the clock.
 fn strict(clock: &ManualClock) -> CachedBuilder {
     let bits = Bits { time: 40, worker: 16, sequence: 6 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
@@ -108,7 +108,7 @@ fn manual() -> ManualClock {
     ManualClock::new(Timestamp::from_millis(1_000_000_000))
 }
 
-/// A generator of which all is taken that there is, and its last uid.
+/// Takes all that a generator has. Returns it with its last uid.
 fn dry(builder: CachedBuilder) -> (Arc<CachedUidGenerator>, Uid) {
     let generator = builder.build().expect("builds");
     let mut last = Uid::default();
@@ -122,7 +122,7 @@ fn dry(builder: CachedBuilder) -> (Arc<CachedUidGenerator>, Uid) {
     }
 }
 
-/// A store of segments that waits for a permission before each load.
+/// A segment store that needs permission for each load.
 struct Gated(MemorySegments, Arc<Mutex<()>>);
 
 impl SegmentStore for Gated {
@@ -170,7 +170,7 @@ fn what_is_ready_is_taken_at_the_first_poll_without_an_allocation() {
     assert_eq!(ALLOCATIONS.get() - before, 0);
     assert_eq!((uids.len(), ids.len()), (200, 100));
     assert!(uids[..100].is_sorted() && uids[100..].is_sorted() && ids.is_sorted());
-    // There may be none left in this millisecond.
+    // This millisecond may have none left.
     block_on(snowflake.next_uid_async()).expect("waits");
     at_once(cached.close_async());
     assert_eq!(at_once(cached.next_uid_async()), Err(TakeError::Closed));
@@ -194,7 +194,7 @@ fn a_local_taker_goes_on_where_it_was_in_whatever_way_it_is_asked() {
 fn a_fill_leaves_the_threads_block_alone_if_it_adds_nothing() {
     let handle = PerThreadGenerator::new(Arc::new(strict(&manual()).build().expect("builds")));
     let first = block_on(handle.next_uid_async()).expect("taken");
-    // The last one is not the fill's.
+    // The fill does not own the last one.
     at_once(handle.fill_async(&mut vec![Uid::MAX], 0)).expect("there is nothing to do");
     let next = at_once(handle.next_uid_async()).expect("taken");
     assert_eq!(first.get() + 1, next.get());
@@ -223,7 +223,7 @@ fn futures_can_be_sent_to_other_threads() {
     sent(FixedWorkerId(1).acquire_async(WorkerRequest::new(Layout::SNOWFLAKE)));
 }
 
-/// Code that takes any generator in a task.
+/// Takes from any generator in a task.
 fn spawn(
     runtime: &Runtime,
     generator: impl AsyncUidGenerator + Send + 'static,
@@ -258,7 +258,7 @@ fn generic_code_takes_in_tasks_of_tokio() {
     assert_eq!(ALLOCATIONS.get() - before, 0);
 }
 
-/// What a heart-beat was kept waiting, at worst.
+/// The longest delay of a heart-beat.
 #[derive(Clone, Default)]
 struct Beat {
     last: Arc<Mutex<Option<Instant>>>,
@@ -277,15 +277,15 @@ impl Beat {
 
 const TAKES: usize = 20_000;
 
-/// 8,192 uids a second by the system's clock, none of them ahead of it: 20,000 takes wait for the clock
-/// twice at least, each time for a second.
+/// 8,192 uids a second by the system's clock, none ahead of it. So 20,000 takes wait for the clock at least twice, for
+/// a second each.
 fn by_the_clock() -> Arc<CachedUidGenerator> {
     let builder = CachedUidGenerator::builder().worker_id(1).namespace(fresh());
     Arc::new(builder.max_borrow(Duration::ZERO).build().expect("builds"))
 }
 
-/// A thread that was blocked for a tick would keep the heart-beat waiting for nearly a second. A busy machine may do
-/// so too, but not each time. Each run returns the longest gap.
+/// A thread blocked for a tick would delay the heart-beat by nearly a second. A busy machine may too, but not each
+/// time. Each run returns the longest gap.
 fn beats_in_one_of_ten(mut run: impl FnMut() -> Duration) {
     let longest: Vec<_> =
         (0..10).map_while(|_| Some(run()).filter(|gap| *gap >= STOPPED)).collect();
@@ -300,7 +300,7 @@ fn check(mut uids: Vec<Uid>, generator: &CachedUidGenerator, beat: &Beat) -> Dur
     uids.dedup();
     assert_eq!(uids.len(), TAKES);
     assert!(generator.stats().waits > 0, "the borrow limit was reached");
-    // A heart that never beat again, too.
+    // Includes a heart that never beat again.
     beat.now();
     let longest = *beat.longest.lock().unwrap();
     println!("the longest gap between two heart-beats: {longest:?}");
@@ -369,7 +369,7 @@ fn take_in_another_executor() -> Duration {
         let taken = take(own, TAKES).await;
         theirs.lock().unwrap().extend(taken);
     });
-    // It has no timer: the heart beats whenever the takes leave the thread to it.
+    // It has no timer: the heart beats whenever the takes leave it the thread.
     pool.run_until(poll_fn(|context| {
         beats.now();
         thread::sleep(Duration::from_micros(100));
@@ -379,7 +379,7 @@ fn take_in_another_executor() -> Duration {
     check(std::mem::take(&mut uids.lock().unwrap()), &generator, &beat)
 }
 
-/// Some futures are polled none to three times, some notified meanwhile, and dropped.
+/// Futures are polled up to three times, some are notified meanwhile, and all are dropped.
 #[test]
 fn dropped_futures_lose_no_uid_and_leave_no_waker() {
     for polls in 0..4 {
@@ -424,7 +424,7 @@ fn dropped_futures_lose_no_uid_and_leave_no_waker() {
             }
             assert!(uids.is_empty());
             let next = generator.next_uid().expect("waits");
-            // The tick's first, since a sequence goes on at 0 in the next tick.
+            // The tick's first, because the sequence starts at 0 in the next tick.
             assert_eq!(next.get() & 63, 0);
             assert!(next.get() >> 22 == (last.get() >> 22) + 1, "{last} {next}");
             let rings = bell.rings.load(Ordering::Relaxed);
@@ -434,13 +434,13 @@ fn dropped_futures_lose_no_uid_and_leave_no_waker() {
     }
 }
 
-/// Ten tasks wait while each tick has two uids: only those that get one are woken.
+/// Ten tasks wait, and each tick has two uids: only those that get one are woken.
 #[test]
 fn as_many_tasks_are_woken_as_there_are_uids_for() {
     let bits = Bits { time: 40, worker: 22, sequence: 1 };
     let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
     let clock = manual();
-    // A refresh wakes others if those who were called do not come.
+    // A refresh wakes others if the called ones do not come.
     let builder = strict(&clock).layout(layout).refresh(Duration::from_secs(3_600));
     let (generator, _) = dry(builder);
     let bells = [(); 10].map(|()| Arc::<Bell>::default());
@@ -458,7 +458,7 @@ fn as_many_tasks_are_woken_as_there_are_uids_for() {
         }
     }
     assert_eq!(rings(), 6);
-    // What is left to one that goes is the next one's.
+    // What a dropped task leaves goes to the next.
     clock.advance(Duration::from_millis(1));
     bells[6].wait(1);
     let [.., seventh, _, _, _] = &mut futures;
@@ -468,7 +468,7 @@ fn as_many_tasks_are_woken_as_there_are_uids_for() {
     bells[9].wait(1);
 }
 
-/// What a fill has appended when it is dropped is good, and the rest is still there.
+/// What a dropped fill has appended is valid, and the rest is still there.
 #[test]
 fn a_dropped_fill_keeps_what_it_has_appended() {
     let clock = manual();
@@ -488,7 +488,7 @@ fn a_dropped_fill_keeps_what_it_has_appended() {
     assert_eq!(next.get() >> 22, (uids[64].get() >> 22) + 1, "nothing is left out");
 }
 
-/// Wakers are a caller's code: they may take ids, drop other tasks, close the generator, or panic.
+/// Wakers are the caller's code: they may take ids, drop other tasks, close the generator or panic.
 #[test]
 fn wakers_may_do_what_they_like() {
     let clock = manual();
@@ -587,12 +587,12 @@ fn a_close_releases_tasks() {
     }
 }
 
-/// Nobody but their own timer says when a tick begins.
+/// Only their own timer tells when a tick begins.
 #[test]
 fn tasks_wait_for_the_next_tick_of_a_generator_on_the_clock() {
     beats_in_one_of_ten(wait_for_the_next_tick);
 
-    // A tick of a millisecond is over sooner than a timer may tell.
+    // A millisecond tick ends sooner than a timer can tell.
     let snowflake =
         ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh()).build().unwrap();
     let mut uids = Vec::new();
@@ -658,7 +658,7 @@ fn tasks_wait_for_a_clock_that_is_a_little_behind() {
     clock.advance(Duration::from_secs(6));
     bell.wait(2);
     assert!(matches!(poll(&mut future, &bell), Poll::Ready(Ok(uid)) if uid > first));
-    // And not for one that is far behind.
+    // But not for a clock that is far behind.
     clock.set("2026-05-01".parse().expect("a time"));
     let taken = at_once(generator.next_uid_async());
     assert!(matches!(taken, Err(TakeError::ClockBackwards { .. })));
@@ -742,11 +742,11 @@ fn a_generator_of_segments_that_is_closed_has_dropped_its_store() {
     assert_eq!(Arc::strong_count(&gate), 1, "the store is gone");
 }
 
-/// A lease that takes its time, and counts how often it was given back.
+/// A slow lease that counts its releases.
 #[derive(Clone, Default)]
 struct Slow {
     pause: Duration,
-    /// How often others have run; then some of that is waited for, besides.
+    /// How often others ran. If set, also waits for some of that.
     others: Option<Arc<AtomicUsize>>,
     held: Arc<AtomicUsize>,
     released: Arc<AtomicUsize>,
@@ -883,7 +883,7 @@ fn a_panic_in_a_call_is_an_error() {
     assert!(matches!(error, Err(Error::NoWorkerId)));
 }
 
-/// In code that the padder calls, a take that would wait for itself gets the error at once.
+/// In code that the padder calls, a take that would wait for itself fails at once.
 #[test]
 fn a_task_in_the_padders_own_thread_does_not_wait() {
     let clock = manual();
@@ -906,8 +906,8 @@ fn a_task_in_the_padders_own_thread_does_not_wait() {
     assert!(matches!(error, Some(Err(TakeError::Empty | TakeError::BorrowLimit { .. }))));
 }
 
-/// Another task of the thread begins a block while a fill lets it run: what comes after the fill is above it, also
-/// where the fill is dropped and leaves what it has got.
+/// Another task of the thread begins a block while a fill waits. What comes after the fill is above it, even if the
+/// fill is dropped and leaves what it got.
 #[test]
 fn a_thread_goes_on_above_a_fill_that_waited() {
     for is_dropped in [false, true] {

@@ -1,4 +1,4 @@
-//! What the generators' callers pay, in all the ways in which they call.
+//! The cost for callers of generators, for all ways to call.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -110,8 +110,8 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
 }
 
 fn builder() -> CachedBuilder {
-    // In the default layout, which has 2 trillion uids until 2034: a run takes about 3 billion of them.
-    // Takers are pinned from the first core on.
+    // The default layout has 2 trillion uids until 2034; a benchmark run takes about 3 billion. Takers are pinned from
+    // the first core on.
     CachedUidGenerator::builder().worker_id(1).namespace(fresh()).padder_core(PadderCore::Last)
 }
 
@@ -129,7 +129,7 @@ fn unpinned() -> &'static CachedUidGenerator {
     GENERATOR.get_or_init(|| build(builder().padder_core(PadderCore::Unpinned)))
 }
 
-/// Such a generator, of a URL.
+/// A generator behind `AnyGenerator`, as from a URL.
 fn any() -> u64 {
     static GENERATOR: OnceLock<AnyGenerator> = OnceLock::new();
     let generator = GENERATOR.get_or_init(|| AnyGenerator::Cached(build(builder())));
@@ -141,8 +141,8 @@ pub fn per_thread() -> &'static PerThreadGenerator<&'static CachedUidGenerator> 
     HANDLE.get_or_init(|| pinned().per_thread())
 }
 
-/// One whose worker id is leased. Without `max_borrow`, that would stop at ten minutes ahead of the clock; a run gets
-/// ten hours ahead.
+/// A generator with a leased worker id. It sets `max_borrow`, because a benchmark run gets ten hours ahead of the clock
+/// and the default limit is ten minutes.
 fn leased() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| {
@@ -151,7 +151,6 @@ fn leased() -> &'static CachedUidGenerator {
     })
 }
 
-/// One that reads the ticker clock.
 pub fn ticking() -> &'static ClockedUidGenerator<TickerClock> {
     static GENERATOR: OnceLock<ClockedUidGenerator<TickerClock>> = OnceLock::new();
     GENERATOR.get_or_init(|| {
@@ -166,13 +165,13 @@ fn by_the_clock(worker: Worker) -> ClockedUidGenerator {
     builder.namespace(fresh()).build().expect("builds")
 }
 
-/// So many uids in a millisecond that none is waited for.
+/// A layout with so many uids a millisecond that no take waits.
 fn wide() -> Layout {
     let bits = Bits { time: 41, worker: 1, sequence: 21 };
     Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch()).expect("possible")
 }
 
-/// From a store that always agrees, at once: its answers are not in the takes.
+/// A lease from a store that agrees at once, so that its answers add nothing to takes.
 fn lease(layout: Layout) -> Worker {
     let mut terms = LeaseTerms::default();
     terms.lasts = Some(Duration::from_secs(30));
@@ -191,7 +190,7 @@ impl LeaseBackend for Agreeing {
     }
 }
 
-/// One that has taken a new worker id, because its clock was a day ahead.
+/// A generator that got a new worker id because its clock was a day ahead.
 fn gone_back() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| {
@@ -207,7 +206,7 @@ fn gone_back() -> &'static CachedUidGenerator {
     })
 }
 
-/// A new worker id each time.
+/// Gives a new worker id each time.
 struct Numbers(AtomicU64);
 
 impl WorkerSource for Numbers {
@@ -216,7 +215,7 @@ impl WorkerSource for Numbers {
     }
 }
 
-/// Not kept: its padder would take a core from everyone else.
+/// Not kept: its padder would occupy a core.
 fn polled() -> CachedUidGenerator {
     build(builder().padder_idle(PadderIdle::BusyPoll))
 }
@@ -230,7 +229,7 @@ fn separate(count: usize) -> Vec<CachedUidGenerator> {
     (0..count).map(|_| build(builder())).collect()
 }
 
-/// One that borrows nothing.
+/// A generator that does not borrow.
 fn limited(sequence: u8) -> CachedUidGenerator {
     let bits = Bits { time: 41, worker: 22 - sequence, sequence };
     let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch()).expect("possible");
@@ -288,7 +287,7 @@ fn fills(ids: u64) -> f64 {
     per_id(time, batches * BATCH as u64)
 }
 
-/// So many fills leave a full ring above its padding factor: nothing but the fills is measured.
+/// So few fills leave a full ring above its padding factor, so only fills are measured.
 const READY_FILLS: u64 = 5;
 
 fn ready_fills(ids: u64) -> f64 {
@@ -303,7 +302,7 @@ fn ready_fills(ids: u64) -> f64 {
 
 fn ready_stores(ids: u64) -> f64 {
     let (mut numbers, mut next) = ([0_u64; BATCH], 0);
-    // Else nothing would be waited for, and all be warm.
+    // The same waits and the same caches as for fills.
     let prepare = || {
         let mut uids = [Uid::default(); BATCH];
         for _ in 0..READY_FILLS {
@@ -318,7 +317,7 @@ fn ready_stores(ids: u64) -> f64 {
     })
 }
 
-/// Times short portions by themselves, each after some preparation; the median portion counts.
+/// Times short portions, each after a preparation. Returns the median portion.
 fn timed_portions(ids: u64, prepare: impl Fn(), mut portion: impl FnMut()) -> f64 {
     let ids_a_portion = READY_FILLS * BATCH as u64;
     let portions = (ids / ids_a_portion).clamp(1, 200);
@@ -330,8 +329,7 @@ fn timed_portions(ids: u64, prepare: impl Fn(), mut portion: impl FnMut()) -> f6
     }))
 }
 
-/// A ring that is not full is emptied below its padding factor by single takes, which wake the
-/// padder.
+/// Fills the ring. Single takes first empty it below its padding factor, which wakes the padder.
 fn wait_for_full_ring() {
     let generator = pinned();
     loop {
@@ -339,7 +337,7 @@ fn wait_for_full_ring() {
         if ring.available + generator.layout().uids_per_tick() > ring.capacity {
             return;
         }
-        // A run at least: its last take is the one that wakes.
+        // At least one run: its last take wakes the padder.
         for _ in 0..ring.available.saturating_sub(ring.capacity / 2).max(256) {
             generator.next_uid().expect("waits");
         }
@@ -359,7 +357,7 @@ fn after_idling<T>(ids: u64, mut call: impl FnMut() -> T) -> f64 {
     }))
 }
 
-/// The cost of one burst after another, each of what a full ring holds.
+/// The cost of bursts, each as large as a full ring.
 fn bursts(ids: u64, burst: impl Fn(u64) -> f64) -> f64 {
     let size = pinned().stats().ring.capacity;
     median((0..(ids / size).clamp(1, 50)).map(|_| {
@@ -372,12 +370,12 @@ fn builds(ids: u64) -> f64 {
     some_times(ids, || build(builder()))
 }
 
-/// What of a build is the operating system's.
+/// The operating system's share of a build.
 fn thread_starts(ids: u64) -> f64 {
     some_times(ids, || thread::spawn(|| ()))
 }
 
-/// What is made is dropped after the time is taken.
+/// Results are dropped after the time is taken.
 fn some_times<T>(ids: u64, make: impl Fn() -> T) -> f64 {
     median((0..(ids / 10_000).clamp(5, 100)).map(|_| {
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! How long single takes last, by who calls and how often: percentiles, and the longest of all, and the
-//! ratio to those of a bare addition, the median of rounds in which the two are neighbours.
+//! The latency of single takes by kind of caller: percentiles and the maximum. Also their ratio to a bare addition, as
+//! the median of rounds in which both are neighbours.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -16,7 +16,7 @@ use super::generators::{per_thread, pinned, ticking};
 use super::segments::one;
 use super::timing::{add, median, pin};
 
-/// Measures each form with all callers, then what alone may delay a take.
+/// Measures each form with all callers, then the single causes of delays.
 pub fn run(rounds: usize, quick: bool) {
     let (cached, per_thread, clocked) = (pinned(), per_thread(), ticking());
     let (_, handle) = one();
@@ -49,14 +49,14 @@ pub fn run(rounds: usize, quick: bool) {
     helps(quick);
 }
 
-/// When a caller takes.
+/// How a caller spaces its takes.
 #[derive(Clone, Copy)]
 enum Callers {
     /// One take after another.
     Steady,
-    /// 5,000 at once, and then none for 2 ms.
+    /// 5,000 takes, then a pause of 2 ms.
     Bursty,
-    /// One, and then none for 100 us.
+    /// One take, then a pause of 100 us.
     Idle,
 }
 
@@ -69,7 +69,7 @@ impl Callers {
         }
     }
 
-    /// How many takes a thread makes in a round, and between which of them it rests for how long.
+    /// Returns the takes of a thread in a round, after how many of them it pauses, and for how long.
     fn plan(self, quick: bool) -> (u64, u64, Duration) {
         let by = if quick { 10 } else { 1 };
         match self {
@@ -80,10 +80,10 @@ impl Callers {
     }
 }
 
-/// One way to take, and what its takes lasted, by rounds.
+/// One way to take, with its latencies by round.
 struct Form<'a> {
     name: &'static str,
-    /// Makes the taker of a thread.
+    /// Makes a thread's taker.
     taker: Box<dyn Fn() -> Box<dyn FnMut() -> u64 + 'a> + Sync + 'a>,
     rounds: Vec<Histogram<u64>>,
 }
@@ -154,7 +154,7 @@ fn print(callers: Callers, threads: usize, forms: &[Form]) {
     }
 }
 
-/// What a take lasts that draws the last uid of a tick: it opens the next run, and may wake the padder.
+/// Times takes of the last uid of a tick: they open the next run, and may wake the padder.
 fn run_ends(generator: &CachedUidGenerator, quick: bool) {
     let mut times = histogram();
     let wanted = if quick { 50 } else { 5_000 };
@@ -170,7 +170,7 @@ fn run_ends(generator: &CachedUidGenerator, quick: bool) {
     print_one("A take of the last uid of a tick, by one thread", &times);
 }
 
-/// Runs far apart, as ticks are, from a source that reads the clock before each padding.
+/// Runs as far apart as ticks, from a source that reads the clock before each padding.
 struct Ticks(u64);
 
 impl RunSource for Ticks {
@@ -185,8 +185,8 @@ impl RunSource for Ticks {
     }
 }
 
-/// How long a taker is held up that helps the padder with the most runs that it may. The ring asks for its
-/// padder only when nearly nothing is left, so that the helper is alone with it.
+/// Times takers that help the padder with as many runs as they may. The ring calls its padder only when nearly empty,
+/// so the helper is alone with it.
 fn helps(quick: bool) {
     let options = RingOptions::new(20).run_bits(13).padding_factor(1).spaced();
     let padder = Padder::start(PadderOptions::default()).expect("a thread");

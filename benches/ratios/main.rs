@@ -1,7 +1,7 @@
-//! Costs as ratios: each contestant against its baseline, interleaved in one run, medians over
-//! rounds. Other work on the machine hits both alike. With `--latency`, how long single takes last.
+//! Costs as ratios: each contestant against its baseline, interleaved, as medians over rounds. So other work on the
+//! machine affects both alike. With `--latency`, the latency of single takes.
 //!
-//! `cargo bench --bench ratios -- --help` tells the flags.
+//! `cargo bench --bench ratios -- --help` lists the flags.
 
 mod generators;
 mod latency;
@@ -27,7 +27,7 @@ struct Comparison {
     baseline: Measure,
 }
 
-/// Comparisons with bare additions, by numbers of threads: `takes` gets that number, and how many ids.
+/// Comparisons with bare additions for these numbers of threads. `takes` gets the number of threads and of ids.
 fn with_additions(
     name: &'static str,
     threads: &'static [u64],
@@ -42,7 +42,7 @@ fn with_additions(
     })
 }
 
-/// Does the work of so many ids; returns the nanoseconds that one took.
+/// Does the work for this many ids, and returns nanoseconds per id.
 type Measure = Box<dyn Fn(u64) -> f64>;
 
 impl Comparison {
@@ -92,7 +92,7 @@ fn main() {
 fn run(comparison: &Comparison, options: &Options, raw: &mut String) {
     let mut rounds = Vec::new();
     for round in 0..options.rounds.unwrap_or(if options.quick { 3 } else { 15 }) {
-        // Who comes first changes, lest the first one's heat or rest favour the second.
+        // Alternate the order, so that neither always gets the other's heat.
         let (contestant, baseline) = if round % 2 == 0 {
             let contestant = (comparison.contestant)(options.ids);
             (contestant, (comparison.baseline)(options.ids))

@@ -1,4 +1,4 @@
-//! What the callers of a segment generator pay.
+//! The cost for callers of segment generators.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use uidring::segment::{MemorySegments, SegmentHandle, SegmentTag};
 use super::timing::{additions, per_id, takes};
 use super::{Comparison, with_additions};
 
-/// As with a busy tag whose step has grown.
+/// The grown step of a busy tag.
 const STEP: u64 = 1_000_000;
 
-/// Tags of one generator.
+/// The tags of one generator.
 const MANY: u64 = 10_000;
 
 pub fn comparisons() -> impl Iterator<Item = Comparison> {
@@ -68,7 +68,7 @@ fn many() -> &'static SegmentGenerator {
     static MANY: OnceLock<SegmentGenerator> = OnceLock::new();
     MANY.get_or_init(|| {
         let generator = generator(names_of_many(), STEP);
-        // The first take of each waits for its first segment.
+        // The first take of a tag waits for its first segment.
         names_of_many().iter().for_each(|name| assert!(generator.next_id(name).is_ok()));
         generator
     })

@@ -1,4 +1,4 @@
-//! How work is timed.
+//! Timing of work.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-/// The baseline of all takes, on a line of its own.
+/// The baseline of all takes, on its own cache line.
 static COUNTER: CachePadded<AtomicU64> = CachePadded::new(AtomicU64::new(0));
 
 /// The size of a fill.
@@ -24,7 +24,7 @@ pub fn per_id(time: Duration, ids: u64) -> f64 {
     time.as_nanos() as f64 / ids as f64
 }
 
-/// Takes ids one by one. The ids of `last` tell whether they were taken.
+/// Takes ids one by one. `last` returns an id, to check that ids were taken.
 pub fn takes(threads: u64, ids: u64, take: impl Fn() -> u64 + Sync, last: impl Fn() -> u64) -> f64 {
     let before = last();
     let cost = by_threads(threads, ids, |count| {
@@ -36,11 +36,11 @@ pub fn takes(threads: u64, ids: u64, take: impl Fn() -> u64 + Sync, last: impl F
     cost
 }
 
-/// Threads that take from blocks of their own may have some left from before.
+/// Per-thread blocks may have left-over ids.
 const SLACK: u64 = 1_000;
 
-/// All ids together, shared out among the threads; from the common start to the last one's end.
-/// The work is a whole loop, so that what is in it can be inlined, as it would be elsewhere.
+/// Shares all ids out among the threads, and times from the common start to the last end. The work is a whole loop, so
+/// that its body can be inlined as usual.
 pub fn by_threads(threads: u64, ids: u64, work: impl Fn(u64) + Sync) -> f64 {
     let share = ids / threads;
     if threads == 1 {
@@ -65,8 +65,7 @@ pub fn by_threads(threads: u64, ids: u64, work: impl Fn(u64) + Sync) -> f64 {
     per_id(start.elapsed(), share * threads)
 }
 
-/// Pins takers to cores in turn. Otherwise the system may run two of them on one core for a while, where they would
-/// not contend.
+/// Pins takers to cores in turn. Otherwise two could share a core for a while, and not contend.
 pub fn pin(taker: usize) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     if !cores.is_empty() {
@@ -74,7 +73,6 @@ pub fn pin(taker: usize) {
     }
 }
 
-/// Bare additions to one counter.
 pub fn additions(threads: u64, ids: u64) -> f64 {
     by_threads(threads, ids, |count| {
         for _ in 0..count {
@@ -88,7 +86,7 @@ pub fn add() -> u64 {
     black_box(COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Consecutive numbers stored into a slice, again and again.
+/// Stores consecutive numbers into a slice, repeatedly.
 pub fn stores(ids: u64) -> f64 {
     let mut numbers = [0_u64; BATCH];
     let mut next = 0;
@@ -100,7 +98,7 @@ pub fn stores(ids: u64) -> f64 {
     per_id(start.elapsed(), batches * BATCH as u64)
 }
 
-// Not inlined: so its code is the same wherever it is called from.
+// Not inlined, so that all callers run the same code.
 #[inline(never)]
 pub fn store(numbers: &mut [u64; BATCH], next: &mut u64) {
     for number in numbers.iter_mut() {
@@ -114,7 +112,7 @@ pub fn batches(ids: u64) -> u64 {
     (ids / BATCH as u64).max(1)
 }
 
-/// The 99.99th percentile of single calls, timer included.
+/// Returns the 99.99th percentile of single calls, timer included.
 pub fn tail_latency<T>(ids: u64, mut call: impl FnMut() -> T) -> f64 {
     let mut samples: Vec<u32> = (0..ids.min(2_000_000))
         .map(|_| {

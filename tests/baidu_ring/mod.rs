@@ -1,5 +1,4 @@
-//! What Baidu's `RingBuffer` does, step by step, so that its fault can be shown. The steps are its
-//! own; the code is not.
+//! The steps of Baidu's `RingBuffer`, in code of our own, to show its fault.
 
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -7,7 +6,7 @@ use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 const CAN_PUT: u64 = 0;
 const CAN_TAKE: u64 = 1;
 
-/// One flag and one uid a slot; the cursor is the last uid taken, the tail the last one put.
+/// One flag and one uid a slot. The cursor is the last uid taken, the tail the last one put.
 pub struct RingBuffer {
     slots: Vec<AtomicU64>,
     flags: Vec<AtomicU64>,
@@ -44,9 +43,9 @@ impl RingBuffer {
         true
     }
 
-    /// The cursor is read, then moved on unless it has reached the tail; "empty" is decided by
-    /// comparing the two readings. Of two takers that both read the old cursor, the second finds
-    /// it at the tail, moves nothing, compares the old with the new one, and takes the same uid.
+    /// Reads the cursor, then moves it on unless it has reached the tail. Two readings that are equal mean "empty". If
+    /// two takers read the old cursor, the second then finds it at the tail, moves nothing, sees two different
+    /// readings, and takes the same uid.
     pub fn take(&self) -> Option<u64> {
         let current = self.cursor.load(SeqCst);
         let next = loop {

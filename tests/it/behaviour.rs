@@ -1,4 +1,4 @@
-//! What every generator promises, tried on each of them.
+//! What every generator guarantees, tested on each.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,7 +13,7 @@ use uidring::{
 };
 use uidring_testkit::namespace::fresh;
 
-/// What the suite sets; the rest is the generator's default.
+/// Settings of the suite; the rest are defaults.
 #[derive(Clone)]
 struct Setup {
     layout: Layout,
@@ -75,8 +75,8 @@ fn build_clocked(builder: ClockedBuilder, setup: Setup) -> Made {
     let mut builder = builder
         .layout(setup.layout)
         .take_policy(setup.policy)
-        // So that the suite's small layouts have room, and nobody waits for a clock that the test
-        // itself has set; what the rules say otherwise is tried in tests/clock_driven.rs.
+        // So the suite's small layouts have room, and nothing waits for a clock that the test sets.
+        // tests/clock_driven.rs tests other rules.
         .sequence_start(SequenceStart::Zero)
         .clock_policy(ClockPolicy::Refuse)
         .clock(setup.clock);
@@ -89,7 +89,7 @@ fn build_clocked(builder: ClockedBuilder, setup: Setup) -> Made {
     Ok(Arc::new(builder.build()?))
 }
 
-/// Those whose uids increase over all threads come first.
+/// Those whose uids increase across all threads come first.
 const ALL: [(&str, Make); 5] = [
     ("cached", cached),
     ("default", clocked),
@@ -106,7 +106,7 @@ fn layout(time: u8, worker: u8, sequence: u8, tick: Tick) -> Layout {
     Layout::new(Bits { time, worker, sequence }, tick, at("2026-01-01")).expect("possible")
 }
 
-/// Milliseconds, so that the generator on the clock need not wait long for its next tick.
+/// With milliseconds, so that a clock-driven generator soon reaches its next tick.
 fn roomy() -> Layout {
     layout(41, 10, 12, Tick::Millisecond)
 }
@@ -250,7 +250,7 @@ fn a_start_after_a_known_uid_is_above_it() {
                 setup.layout.compose(Fields { tick, worker_id: 5, sequence }).expect("in range");
             setup.start_after = Some(before);
             let generator = make(setup).expect(name);
-            // The generator on the clock may have to see the next tick.
+            // A clock-driven generator may need the next tick.
             clock.advance(Duration::from_millis(1));
             assert!(before < generator.next_uid().expect(name), "{name} {sequence}");
         }

@@ -1,5 +1,4 @@
-//! The generators on the clock, each by the rules of the system that it re-creates: known ids, what
-//! a clock that is set gets.
+//! Clock-driven generators, each by the rules of the system that it recreates: known ids, and clocks that are set.
 
 mod spread;
 
@@ -31,13 +30,13 @@ fn snowflake(clock: &ManualClock) -> ClockedUidGenerator<ManualClock> {
     rejecting(ClockedUidGenerator::snowflake().worker_from(node), clock)
 }
 
-/// In a namespace of its own.
+/// Builds in a namespace of its own.
 fn rejecting(builder: ClockedBuilder, clock: &ManualClock) -> ClockedUidGenerator<ManualClock> {
     let builder = builder.namespace(fresh()).take_policy(TakePolicy::Reject);
     builder.clock(clock.clone()).build().expect("possible")
 }
 
-/// A clock at a whole second of 2026.
+/// A clock at a full second of 2026.
 fn clock() -> ManualClock {
     ManualClock::new("2026-06-01".parse().expect("a time"))
 }
@@ -63,7 +62,7 @@ fn stats_count_what_takers_met() {
     generator.close();
     assert_eq!(generator.stats().lead, Duration::ZERO);
 
-    // It starts with the next tick, of which it has issued nothing yet.
+    // It starts with the next tick, from which nothing is issued yet.
     let tick = Layout::SNOWFLAKE.tick_at(clock.now()).expect("in the layout");
     let last = Fields { tick, worker_id: 1, sequence: 4_095 };
     let last = Layout::SNOWFLAKE.compose(last).expect("in range");
@@ -127,7 +126,7 @@ fn a_millisecond_has_4096_and_then_the_policy_decides() {
     assert_eq!(generator.decode(generator.next_uid().expect("new")).expect("ours").sequence, 0);
 }
 
-/// Else the first uids of all that live for a moment would fall into the same shard.
+/// Otherwise the first uids of short-lived processes would all fall into the same shard.
 #[test]
 fn the_first_tick_starts_at_a_random_number_too() {
     let clock = clock();
@@ -170,7 +169,7 @@ fn a_clock_that_went_back() {
         clock.set(Timestamp::from_millis(start - back as i64));
         let tried = generator.try_next_uid();
         let taken = generator.next_uid();
-        // Whatever was said, nothing was changed by saying it.
+        // The refused takes changed nothing.
         clock.set(Timestamp::from_millis(start));
         let after = generator.next_uid().expect("the clock is right again");
         assert!(before < after);
@@ -215,7 +214,7 @@ fn now(clock: &ManualClock) -> i64 {
     clock.now().as_millis()
 }
 
-/// 5 ms behind for so many looks, however long they take.
+/// 5 ms behind for this many readings, however long they take.
 #[derive(Clone, Debug)]
 struct LateClock {
     time: ManualClock,
@@ -244,7 +243,7 @@ fn a_boxed_clock_is_a_clock() {
     assert_eq!(Clock::now(&by_reference), clock().now());
 }
 
-/// Panics at every other look.
+/// Panics at every second reading.
 #[derive(Debug, Default)]
 struct FaultyClock(AtomicU64);
 
@@ -261,7 +260,7 @@ fn a_caught_panic_of_the_clock_leaves_the_generator_whole() {
     let generator = builder.clock(FaultyClock::default()).build().expect("two looks");
     let mut last = Uid::default();
     let mut panics = 0;
-    // No `AssertUnwindSafe`.
+    // Without `AssertUnwindSafe`.
     for _ in 0..1_000 {
         match panic::catch_unwind(|| generator.next_uid()) {
             Ok(uid) => last = uid.ok().filter(|uid| *uid > last).expect("a later one"),
@@ -271,7 +270,7 @@ fn a_caught_panic_of_the_clock_leaves_the_generator_whole() {
     assert!(panics >= 250, "{panics}");
 }
 
-/// As Leaf: up to 5 ms behind is waited for, for twice as long at most.
+/// As in Leaf: waits for a clock up to 5 ms behind, for at most twice as long.
 #[test]
 fn leaf_waits_for_a_clock_that_is_a_little_behind() {
     let clock = clock();
@@ -283,7 +282,7 @@ fn leaf_waits_for_a_clock_that_is_a_little_behind() {
         .build()
         .expect("made");
     let before = leaf.next_uid().expect("room");
-    // Those of the first try.
+    // The readings of the first try.
     late.looks.store(2, Ordering::Relaxed);
     assert!(leaf.next_uid().expect("caught up") > before);
     assert_eq!(late.looks.load(Ordering::Relaxed), 0, "it was behind");
@@ -307,7 +306,7 @@ fn a_year_forward_and_a_stuck_clock() {
     let year = Duration::from_secs(365 * 86_400);
     let time = |uid| generator.decode(uid).expect("ours").timestamp;
     assert_eq!(time(after).saturating_since(time(before)), year);
-    // Stuck: 4,095 more, and then nothing, for ever.
+    // Stuck: 4,095 more, then nothing ever.
     assert_eq!(generator.uids().take_while(Result::is_ok).count(), 4_095);
     assert_eq!(generator.next_uid(), Err(TakeError::Empty));
 }
@@ -335,7 +334,7 @@ fn the_end_of_41_bits_is_the_end() {
     ));
 }
 
-/// While the last tick has uids left, it is the clock that is at fault, and not the end.
+/// While the last tick has uids left, the error is the clock's, not the end of time.
 #[test]
 fn a_clock_that_leaves_the_last_tick_may_come_back() {
     let (last, millisecond) = (Layout::SNOWFLAKE.last_instant(), Duration::from_millis(1));
@@ -405,10 +404,10 @@ fn fields_out_of_range_are_refused() {
     }
 }
 
-/// At full load each of 8 threads sees its ids increase, and none comes twice.
+/// At full load, each of 8 threads sees its ids increase, and none repeats.
 #[test]
 fn eight_threads_at_the_cap() {
-    /// For a fifth of a second, if the machine is fast.
+    /// A fifth of a second on a fast machine.
     const SHARE: usize = 100_000;
     fn run(generator: &(impl UidGenerator + Sync + ?Sized)) {
         let mut all: Vec<Uid> = thread::scope(|scope| {
@@ -438,7 +437,7 @@ fn eight_threads_at_the_cap() {
         .expect("possible"));
 }
 
-/// Few enough uids lie between two ticks that tries without end would get there.
+/// So few uids lie between two ticks that endless tries would cross them.
 const NARROW: Bits = Bits { time: 47, worker: 1, sequence: 15 };
 
 #[test]
@@ -454,7 +453,7 @@ fn tries_at_the_end_of_time_get_nobody_beyond_it() {
         &clock,
     );
     assert_eq!(generator.uids().take(1 << 15).filter(Result::is_ok).count(), 1 << 15);
-    // A time that the layout cannot express, with the low bits of the last one that it can.
+    // A time beyond the layout, with the low bits of the last one within.
     clock.set(Timestamp::from_millis((1 << 48) - 1));
     for _ in 0..100_000 {
         assert_eq!(generator.try_next_uid(), Err(TakeError::TimeExhausted));
@@ -463,7 +462,7 @@ fn tries_at_the_end_of_time_get_nobody_beyond_it() {
     assert_eq!(generator.try_next_uid(), Err(TakeError::TimeExhausted));
 }
 
-/// Shows every second reader the millisecond before.
+/// Shows every second reader the previous millisecond.
 #[derive(Debug)]
 struct TwoFaced {
     clock: ManualClock,
@@ -496,7 +495,7 @@ fn tries_of_a_used_up_tick_do_not_use_up_the_next_ones() {
     }
     assert_eq!(taken, 1 << 15, "the tick is used up, and most of the tries find it so");
     clock.advance(Duration::from_millis(1));
-    // As the generator reads it.
+    // With the time that the generator reads.
     let uid = (0..4).find_map(|_| generator.try_next_uid().ok()).expect("a new tick");
     let fields = generator.decode(uid).expect("of this layout");
     assert_eq!(fields.timestamp, clock.now());
@@ -504,7 +503,7 @@ fn tries_of_a_used_up_tick_do_not_use_up_the_next_ones() {
     generator.close();
 }
 
-/// The ticker's time, which is late now and then, in eight threads at once.
+/// The ticker's time may lag, in eight threads at once.
 #[test]
 fn nothing_comes_twice_by_the_ticker_clock() {
     const TAKES: usize = 40_000;

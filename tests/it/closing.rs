@@ -1,5 +1,5 @@
-//! The end of a generator: closed by its owner, or because something of the user's panicked. Who
-//! takes is told, and nobody waits for ever.
+//! The end of a generator: by its owner, or by a panic of the user's code. Takers get an error, and nobody waits
+//! forever.
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use uidring::{
 use uidring_testkit::deadline::ends;
 use uidring_testkit::namespace::fresh;
 
-/// Longer than anything here takes, on however busy a machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const ROUNDS: u32 = 10;
@@ -30,7 +30,7 @@ fn layout(sequence: u8) -> Layout {
     Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible")
 }
 
-/// A generator that has nothing more to give while its clock stands, which it does.
+/// A generator with nothing left to give; its clock stands still.
 fn dry(policy: TakePolicy) -> CachedUidGenerator {
     let builder = CachedUidGenerator::builder().layout(layout(4)).worker_id(1).namespace(fresh());
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
@@ -45,19 +45,18 @@ fn dry(policy: TakePolicy) -> CachedUidGenerator {
     generator
 }
 
-/// Runs all of them in threads of their own, and `act` once they have had time to go to sleep, and
-/// waits until all are back. It is not known that they sleep: that they did is up to the caller's
-/// counters.
+/// Runs each taker in its own thread, calls `act` once they had time to fall asleep, and waits for all. Callers check
+/// by their counters that they slept.
 fn released(takers: &[&(dyn Fn() + Sync)], act: impl FnOnce()) {
     thread::scope(|scope| {
         let takers: Vec<_> = takers.iter().map(|taker| scope.spawn(taker)).collect();
-        // In the middle of a nap of 10 ms, for those who take naps.
+        // In the middle of a nap of 10 ms, if they take naps.
         thread::sleep(Duration::from_millis(25));
         let start = Instant::now();
         act();
         while !takers.iter().all(|taker| taker.is_finished()) {
             if start.elapsed() > LIMIT {
-                // A scope would wait for those who hang.
+                // A scope would wait for hanging threads.
                 let _ = writeln!(io::stderr(), "a taker was not released: aborting");
                 std::process::abort();
             }
@@ -69,13 +68,13 @@ fn released(takers: &[&(dyn Fn() + Sync)], act: impl FnOnce()) {
 #[test]
 fn close_releases_who_waits() {
     let (mut waits, start) = (0, Instant::now());
-    // Until enough of them have slept: on a busy machine some come late.
+    // Until enough have slept: on a busy machine some come late.
     for round in 0.. {
         if round >= ROUNDS && waits >= 2 * u64::from(ROUNDS) {
             break;
         }
         assert!(start.elapsed() < LIMIT, "they sleep: {waits} in {round} rounds");
-        // A deadline that is far away makes no difference.
+        // A distant deadline makes no difference.
         let policy =
             if round % 2 == 0 { TakePolicy::Wait } else { TakePolicy::WaitFor(10 * LIMIT) };
         let generator = dry(policy);
@@ -115,7 +114,7 @@ fn after_close_nothing_is_left_to_take() {
     assert_eq!((stats.taken, stats.rejects, stats.ring.available), (taken, 0, 0));
 }
 
-/// Close and the padder's own look at the closed ring come at the same time here, in any order.
+/// The close and the padder's look at the closed ring race here.
 #[test]
 fn close_throws_away_what_is_left_whatever_the_padder_does() {
     let options = PadderOptions::default().idle(PadderIdle::BusyPoll);
@@ -130,7 +129,7 @@ fn close_throws_away_what_is_left_whatever_the_padder_does() {
     }
 }
 
-/// A ring whose source has panicked gives nothing of what was put before, not even halfway.
+/// A ring whose source panicked gives nothing of what was put before.
 #[test]
 fn close_throws_away_what_a_source_that_panicked_has_left() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
@@ -158,7 +157,7 @@ fn close_throws_away_what_the_padder_has_left() {
     assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
 }
 
-/// Takers at full speed while it is closed: each gets uids in order and then the error.
+/// Takers at full speed during a close get uids in order, then the error.
 #[test]
 fn close_in_the_middle_of_takes() {
     for _ in 0..ROUNDS {
@@ -216,7 +215,7 @@ fn the_generator_on_the_clock_closes_too() {
     }
 }
 
-/// Not even where the bits of a time that no layout can express are those of its closed state.
+/// Even if the bits of a time beyond the layout equal those of the closed state.
 #[test]
 fn a_closed_generator_on_the_clock_is_closed_at_any_time() {
     for worker in 1..=3 {
@@ -241,7 +240,7 @@ fn a_closed_generator_on_the_clock_is_closed_at_any_time() {
     }
 }
 
-/// What a source does when its time has come.
+/// What a source does when told to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -251,7 +250,7 @@ enum Fault {
     Drop,
 }
 
-/// Gives eight runs, then nothing for the time being, until it is told to fail.
+/// Gives eight runs, then nothing for now, until it is told to fail.
 struct Faulty {
     fault: Fault,
     now: Arc<AtomicBool>,
@@ -297,7 +296,7 @@ fn serve(padder: &Padder, fault: Fault, now: &Arc<AtomicBool>) -> RingHandle {
     padder.serve(RingOptions::new(2).run_bits(0), source, None).expect("possible")
 }
 
-/// Takes, and waits, until the ring is closed.
+/// Takes and waits until the ring is closed.
 fn take_to_the_end(padding: &RingHandle) {
     loop {
         match padding.ring().try_take() {
@@ -323,17 +322,17 @@ fn a_source_that_panics_closes_its_own_ring() {
         });
         // Help changes nothing.
         faulty.help();
-        // Coming later.
+        // Takers that come later.
         take_to_the_end(&faulty);
         faulty.close();
-        // The padder goes on with the others.
+        // The padder goes on with the other rings.
         let neighbours = generator.uids().take(20_000);
         neighbours.for_each(|uid| assert!(uid.is_ok(), "{fault:?}: {uid:?}"));
         released(&[&|| take_to_the_end(&other)], || other.close());
     }
 }
 
-/// The padder, or a helper, is in the source meanwhile, for as long as we like.
+/// Meanwhile the padder or a helper is in the source, as long as we like.
 #[test]
 fn a_close_does_not_wait_for_a_source() {
     for helps in [false, true] {
@@ -362,14 +361,14 @@ fn a_close_does_not_wait_for_a_source() {
             assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
             go_on.send(()).expect("it is there");
         });
-        // What it gave then is nobody's.
+        // What the source gave then is dropped.
         drop(padder);
         assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
         assert_eq!((padding.ring().stats().taken, padding.ring().stats().available), (1, 0));
     }
 }
 
-/// It goes with whoever had its ring last, the padder among them.
+/// The source drops with the last owner of its ring, which may be the padder.
 #[test]
 fn a_source_whose_end_panics_ends_nothing_else() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
@@ -388,7 +387,7 @@ fn a_source_whose_end_panics_ends_nothing_else() {
     released(&[&|| take_to_the_end(&other)], || other.close());
 }
 
-/// The panic hits the thread of the taker that helps; it must not get further.
+/// The panic is in the thread of the helping taker, and must not spread.
 #[test]
 fn a_source_that_panics_in_a_helper_closes_its_ring() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
@@ -404,10 +403,10 @@ fn a_source_that_panics_in_a_helper_closes_its_ring() {
             None,
         )
         .expect("possible");
-    // Room for a run, and yet enough left that the padder does not come.
+    // Room for a run, yet enough left that the padder does not come.
     assert!(padding.ring().try_take().is_ok());
     padding.help();
-    // Also what had been published: nobody would see to it that it does not grow stale.
+    // What was published is gone too: nothing would discard it once it is stale.
     assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
 }
 
@@ -446,7 +445,7 @@ fn a_put_handler_that_panics_does_not_end_the_padding() {
     }
 }
 
-/// A clock is the user's, too. Its panic must not leave the takers' own threads, nor hang them.
+/// A user's clock may panic. The panic must neither leave the takers' threads nor hang them.
 #[test]
 fn a_clock_that_panics_closes_the_generator() {
     #[derive(Debug)]
@@ -468,7 +467,7 @@ fn a_clock_that_panics_closes_the_generator() {
     released(&[&until_closed, &until_closed], || now.store(true, Ordering::Relaxed));
 }
 
-/// A clock that drops a generator once it is armed, in the thread of a padder.
+/// A clock that drops a generator once it is armed, in a padder's thread.
 #[derive(Clone, Debug)]
 struct Dropping {
     is_armed: Arc<AtomicBool>,
@@ -489,7 +488,7 @@ impl Clock for Dropping {
     }
 }
 
-/// Each padder would wait for the other one to end.
+/// Each padder would wait for the end of the other.
 #[test]
 fn two_generators_that_drop_each_other_do_not_hang() {
     ends("each drops the other", || {
@@ -507,7 +506,7 @@ fn two_generators_that_drop_each_other_do_not_hang() {
         while slots.iter().any(|slot| slot.lock().expect("whole").is_some()) {
             thread::sleep(Duration::from_millis(1));
         }
-        // Both padders have ended, and dropped their clocks.
+        // Both padders have ended and dropped their clocks.
         while slots.iter().any(|slot| Arc::strong_count(slot) > 1) {
             thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! Errors as a `main` that returns them prints them, and how they convert.
+//! How a `main` that returns errors prints them, and how they convert.
 
 use std::error::Error as StdError;
 use std::io;
@@ -12,7 +12,7 @@ use uidring::{
     Timestamp, Uid,
 };
 
-/// What the runtime prints of an error that `main` returns.
+/// Returns what the runtime prints for an error of `main`.
 fn printed(error: impl Into<Box<dyn StdError>>) -> String {
     format!("Error: {:?}", error.into())
 }
@@ -51,7 +51,7 @@ fn a_main_prints_why_a_take_failed() -> Result<(), Error> {
     Ok(())
 }
 
-/// Everything that a program does with ids, with one type of error.
+/// All that a program does with ids, with one error type.
 fn all_errors_convert(texts: &[&str]) -> Result<Uid, Error> {
     let layout: Layout = texts[0].parse()?;
     let epoch: Timestamp = texts[1].parse()?;

@@ -1,5 +1,4 @@
-//! Every time, duration and uid that the public API takes, at its ends: nothing panics, and for ever means for
-//! ever.
+//! The extremes of every time, duration and uid in the public API: nothing panics, and forever means forever.
 
 use std::sync::Arc;
 use std::thread;
@@ -26,7 +25,7 @@ const DURATIONS: [Duration; 5] = [
     Duration::MAX,
 ];
 
-/// Longer than anything here takes, on however busy a machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn layouts() -> impl Iterator<Item = Layout> {
@@ -51,7 +50,7 @@ fn times(layout: &Layout) -> [Timestamp; 9] {
     all.map(Timestamp::from_millis)
 }
 
-/// Calls all that a generator has, whatever it answers.
+/// Calls everything on a generator, whatever it returns.
 fn use_it(generator: &impl UidGenerator) {
     let mut uids = [Uid::default(); 5];
     let _ = (generator.next_uid(), generator.try_next_uid());
@@ -60,7 +59,7 @@ fn use_it(generator: &impl UidGenerator) {
     let _ = generator.decode(Uid::MAX);
 }
 
-/// What a builder may be told.
+/// Settings of a builder.
 macro_rules! setups {
     ($builder:expr, $layout:expr, $clock:expr, $wait:expr) => {{
         let uids = [Uid::default(), $layout.max_uid(), Uid::MAX].map(Some);
@@ -162,7 +161,7 @@ fn options_at_both_ends() {
     }
 }
 
-/// A padder that never sleeps would keep a processor busy.
+/// A padder that never sleeps would keep a core busy.
 #[test]
 fn a_schedule_is_a_millisecond_or_more() {
     let builder = CachedUidGenerator::builder().worker_id(1).namespace(fresh());
@@ -208,7 +207,7 @@ fn terms_at_both_ends() {
                     let is_short = lasts.is_some_and(|lasts| lasts < LIMIT);
                     match generator.next_uid() {
                         Ok(_) => {}
-                        // The machine stood still for as long.
+                        // The machine was stopped for as long.
                         Err(TakeError::LeaseLost) if is_short => {}
                         Err(error) => panic!("{terms:?}: {error}"),
                     }
@@ -234,7 +233,7 @@ fn a_lease_on_what_is_used_up_to_the_end() {
     }
 }
 
-/// Waits that have no end do not end at once.
+/// Endless waits do not end at once.
 #[test]
 fn for_ever_is_for_ever() {
     let clock = ManualClock::new("2026-06-01".parse().expect("a time"));

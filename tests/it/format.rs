@@ -1,5 +1,5 @@
-//! The library against docs/data/format.json, the vectors of docs/format.md. What they hold that only the
-//! program writes or reads, crates/cli/tests/it/format.rs checks.
+//! Tests the library against docs/data/format.json, the vectors of docs/format.md. crates/cli/tests/it/format.rs checks
+//! those that only the program reads or writes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use uidring::{Error, Fields, Layout, ParseUidError, Uid};
 
 const DOCS: &str = include_str!("../../docs/format.md");
 
-/// The vectors of a kind.
 fn vectors(kind: &str) -> Vec<Vector> {
     let mut all: BTreeMap<String, Vec<BTreeMap<String, Value>>> =
         serde_json::from_str(include_str!("../../docs/data/format.json")).expect("vectors");
@@ -39,7 +38,6 @@ impl Vector {
         Fields { tick, worker_id, sequence }
     }
 
-    /// The layout that this vector names.
     fn layout(&self) -> Layout {
         let name = self.text("layout");
         let layouts = vectors("layouts");
@@ -48,7 +46,7 @@ impl Vector {
     }
 }
 
-/// Reads a uid in one of the forms; `None` for a form that the library does not read.
+/// Reads a uid in one of the forms. Returns `None` if the library does not read that form.
 fn read(form: &str, text: &str) -> Option<Result<Uid, &'static str>> {
     let read = match form {
         "dec" => text.parse(),
@@ -199,7 +197,7 @@ fn json_values_are_those_of_the_vectors() {
             assert_eq!(from_str::<Uid>(&json).ok(), Some(uid), "{json}");
         }
     }
-    // Objects are the program's.
+    // Only the program reads objects.
     let is_value = |vector: &Vector| {
         vector.text("form") == "json" && !vector.text("text").trim_start().starts_with('{')
     };

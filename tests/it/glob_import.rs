@@ -1,8 +1,8 @@
-//! A glob import hides none of the crates that a program uses next to this one.
+//! A glob import does not hide other crates that a program uses.
 
 use uidring::*;
 
-/// Fails to compile where `serde` or `metrics` are modules of this crate.
+/// Fails to compile if `serde` or `metrics` are modules of this crate.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Order {
     #[serde(with = "uidring::serde_forms::base62")]

@@ -1,5 +1,4 @@
-//! What a uid's timestamp says of the time at which it was taken: with a clock that is set by hand,
-//! and the padder's real thread.
+//! How well a uid's timestamp tells when it was taken, with a clock set by hand and the real padder thread.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,10 +17,10 @@ use uidring_testkit::namespace::fresh;
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Longer than anything here takes, on however busy a machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A clock set by hand that counts how often it is looked at, and notes the padder's thread.
+/// A clock set by hand that counts its readings and notes the padder's thread.
 #[derive(Clone, Debug)]
 struct WatchedClock {
     time: ManualClock,
@@ -34,14 +33,14 @@ impl WatchedClock {
         Self { time: time.clone(), looks: Arc::default(), padder: Arc::default() }
     }
 
-    /// Waits until the padder has seen the present time, and thrown away what that makes stale.
+    /// Waits until the padder has seen the current time and discarded what is stale.
     fn settle(&self) {
         Self::settle_all(&[self]);
     }
 
-    /// Each attendance of a ring looks once or twice: at the refresh, and if it then pads. The
-    /// first look from now on may be the padding of an attendance whose refresh was before; the
-    /// second one is then the next refresh's, which is done when the third comes.
+    /// A visit of the padder to a ring reads the clock once or twice: at the refresh, and if it then pads. The first
+    /// reading from now on may be of a padding whose refresh came before. The second is then the next refresh, and the
+    /// third means that it is done.
     fn settle_all(clocks: &[&Self]) {
         let looks = |clock: &&Self| clock.looks.load(Ordering::SeqCst);
         let enough: Vec<_> = clocks.iter().map(|clock| looks(clock) + 3).collect();
@@ -51,7 +50,7 @@ impl WatchedClock {
     }
 }
 
-/// How often a thread went to sleep so far; never, where that is not known.
+/// Returns how often a thread has gone to sleep; 0 if unknown.
 fn sleeps(thread: Option<&PathBuf>) -> u64 {
     let Some(thread) = thread else { return 0 };
     let status = fs::read_to_string(thread.join("status")).expect("the thread lives");
@@ -61,7 +60,7 @@ fn sleeps(thread: Option<&PathBuf>) -> u64 {
 
 impl Clock for WatchedClock {
     fn now(&self) -> Timestamp {
-        // Counted first: a look that is counted after `settle` began sees the time set before.
+        // Count first: a reading that is counted after `settle` began then sees the time that was set before.
         self.looks.fetch_add(1, Ordering::SeqCst);
         if cfg!(target_os = "linux") && thread::current().name() == Some("uidring-padder") {
             self.padder.get_or_init(|| fs::canonicalize("/proc/thread-self").expect("a thread"));
@@ -70,7 +69,7 @@ impl Clock for WatchedClock {
     }
 }
 
-/// Sets a mark when it goes, also by a panic: takers that go on until then would never end.
+/// Sets a flag on drop, even by a panic: takers that run until then would never end.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -93,7 +92,7 @@ fn layout(tick: Tick, sequence: u8) -> Layout {
 }
 
 fn start() -> ManualClock {
-    // Not the beginning of a second.
+    // Not at a full second.
     ManualClock::new(Timestamp::from_millis(1_000_000_250))
 }
 
@@ -109,9 +108,8 @@ fn time_of(generator: &CachedUidGenerator, uid: Uid) -> Timestamp {
     fields.timestamp
 }
 
-/// One uid a second for twenty minutes. The padder has looked before each take, so that the bound is
-/// `max_lag` alone, or the age of the present tick; and nobody takes so much that ticks would be
-/// borrowed.
+/// One uid a second for twenty minutes. The padder reads the clock before each take, so the bound is `max_lag` or the
+/// age of the current tick. Takes are too few to borrow ticks.
 #[test]
 fn at_a_low_rate_a_uid_tells_the_time() {
     let time = start();
@@ -168,7 +166,7 @@ fn after_a_day_without_takes_uids_are_of_today() {
             assert!(generator.stats().ring.discarded > discarded);
             assert!(generator.stats().lag <= bound);
             let mut filled = [Uid::default(); 3];
-            // In turns, for the first to come could refresh for the others.
+            // In turns: the first form could refresh for the others.
             match day % 3 {
                 0 => generator.fill(&mut filled).expect("waits"),
                 1 => filled.fill(idle.next_uid().expect("waits")),
@@ -183,8 +181,8 @@ fn after_a_day_without_takes_uids_are_of_today() {
     }
 }
 
-/// Ticks of 16 uids, 5 s of which may be borrowed; the clock stands 250 ms in a tick, so that the
-/// sixth tick after it is too far.
+/// Ticks of 16 uids, of which 5 s may be borrowed. The clock is 250 ms into a tick, so the sixth tick after it is too
+/// far.
 fn bounded(clock: impl Clock + 'static, policy: TakePolicy) -> CachedUidGenerator {
     let builder = builder(layout(Tick::Second, 4), clock).max_borrow(5 * SECOND);
     builder.sequence_start(SequenceStart::Zero).take_policy(policy).build().expect("builds")
@@ -195,14 +193,14 @@ fn borrowed_out(lead_millis: u64) -> TakeError {
     TakeError::BorrowLimit { lead, limit: (5 * SECOND).into() }
 }
 
-/// Takes until the horizon is reached; returns how many there were.
+/// Takes until the horizon. Returns the count.
 fn take_all(generator: &CachedUidGenerator) -> u64 {
     let (mut count, start) = (0, Instant::now());
     loop {
         match generator.try_next_uid() {
             Ok(_) => count += 1,
             Err(TakeError::BorrowLimit { .. }) => return count,
-            // The padder is at it.
+            // The padder is at work.
             Err(error) => assert_eq!(error, TakeError::Empty),
         }
         assert!(start.elapsed() < LIMIT, "there is a horizon");
@@ -241,32 +239,31 @@ fn at_the_horizon_a_deadline_ends_the_waiting() {
     assert!(start.elapsed() >= Duration::from_millis(30));
     assert_eq!(generator.local().next_uid(), Err(borrowed_out(5_750)));
     assert_eq!(generator.stats().rejects, before.rejects + 2);
-    // On a busy machine the deadline may be over before a taker has gone to sleep.
+    // On a busy machine the deadline may pass before a taker sleeps.
     wait_until("a taker that sleeps", || {
         assert_eq!(generator.next_uid(), Err(borrowed_out(5_750)));
         generator.stats().waits > before.waits
     });
 }
 
-/// Takers of all kinds wait while the clock is advanced in small steps, and get no uid that is too
-/// far ahead of it.
+/// All kinds of takers wait while the clock advances in small steps. None gets a uid too far ahead of it.
 #[test]
 fn who_waits_goes_on_as_the_clock_does() {
     let start = Instant::now();
-    // On a busy machine the clock may be faster than the takers.
+    // On a busy machine the clock may outrun the takers.
     while take_while_the_clock_goes_on() == 0 {
         assert!(start.elapsed() < LIMIT, "somebody has to wait");
     }
 }
 
-/// Returns how often they slept.
+/// Returns how often the takers slept.
 fn take_while_the_clock_goes_on() -> u64 {
     let time = start();
     let generator = bounded(time.clone(), TakePolicy::Wait);
     // 30 s more have 480 uids.
     const SHARE: usize = 100;
     let check = |uid: Uid, last: &mut Uid| {
-        // Read after the uid was taken: the clock only goes forwards.
+        // Read after the take: the clock only advances.
         let limit = time.now().saturating_add(5 * SECOND);
         assert!(time_of(&generator, uid) <= limit);
         assert!(*last < uid);
@@ -300,8 +297,7 @@ fn take_while_the_clock_goes_on() -> u64 {
     generator.stats().waits
 }
 
-/// Takers that are refused ask again at once. The padder comes at its refreshes all the same, and
-/// not whenever they ask.
+/// Refused takers ask again at once. The padder still comes at its refreshes, not whenever they ask.
 #[test]
 fn takers_that_spin_at_the_horizon_do_not_keep_the_padder_busy() {
     let time = start();
@@ -330,15 +326,15 @@ fn takers_that_spin_at_the_horizon_do_not_keep_the_padder_busy() {
         let slept = sleeps(looks.padder.get());
         thread::sleep(Duration::from_millis(300));
         let paddings = generator.stats().paddings - paddings;
-        // Two looks in a round, and two that `stats` took.
+        // Two readings a round, and two by `stats`.
         let seen = looks.looks.load(Ordering::Relaxed) - seen;
-        // Were it woken by each of them, it would go back to sleep as often.
+        // If each refusal woke it, it would go back to sleep as often.
         let slept = sleeps(looks.padder.get()) - slept;
-        // Read last: whatever was counted fell into this time.
+        // Read last, so that the time covers all that was counted.
         let rounds = (start.elapsed().as_millis() / 20) as u64;
         wait_until("they spin", || refused.load(Ordering::Relaxed) - before > 20 * rounds);
         let refused = refused.load(Ordering::Relaxed) - before;
-        // Twice: a refresh and a padding need not fall together.
+        // Twice, because a refresh and a padding need not coincide.
         assert!(paddings <= 2 * rounds + 4, "{paddings} in {rounds} rounds, {refused} refused");
         assert!(seen <= 4 * rounds + 8, "{seen} looks in {rounds} rounds, {refused} refused");
         assert!(slept <= 10 * rounds + 20, "{slept} in {rounds} rounds, {refused} refused");
@@ -357,7 +353,7 @@ fn a_clock_that_is_set_to_and_fro_makes_no_uid_come_twice() {
         let (mut local, mut last, mut last_local) =
             (generator.local(), Uid::default(), Uid::default());
         let mut all = Vec::new();
-        // Before the epoch, too; far ahead at last.
+        // Also before the epoch; at last far ahead.
         for step in [-1_i64, -3_600_000, 7_200_000, -2_000_000_000, 1_999, 0, 90_000_000_000] {
             time.set(Timestamp::from_millis(time.now().as_millis() + step));
             clock.settle();
@@ -402,7 +398,7 @@ fn stats_count_what_was_taken_and_discarded() {
         stats.lead > Duration::ZERO && stats.lag.is_zero(),
         "2 ticks of 64 are gone: {stats:?}"
     );
-    // All of the lease counts as taken, whether it is issued or not: the rest of a tick here.
+    // All of the block counts as taken, issued or not: here the rest of a tick.
     generator.local().next_uid().expect("waits");
     assert_eq!(generator.stats().taken % 64, 0);
     let (taken, published) = (generator.stats().taken, generator.stats().ring.available);
@@ -416,7 +412,7 @@ fn stats_count_what_was_taken_and_discarded() {
     assert!(stats.lag <= SECOND && stats.lead.is_zero(), "{stats:?}");
 }
 
-/// A thousand seconds of the time field in twenty of the clock: it lasts a fiftieth of the time.
+/// A thousand seconds of the time field in twenty of the clock: life shrinks to a fiftieth.
 #[test]
 fn borrowing_fast_shortens_the_life_that_is_left() {
     let time = start();

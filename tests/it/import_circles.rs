@@ -1,12 +1,11 @@
-//! No import circles between files: a file must not use an item of another one that, directly or through
-//! others, uses an item of the first, also by a re-export: then it uses the file that re-exports it, too. A `mod`
-//! declaration and a re-export are no use themselves; tests are left out.
+//! No import cycles between files: a file must not use an item of a file that uses one of its own, directly or through
+//! others. Using an item through a re-export counts as using the re-exporting file, too. `mod` declarations and
+//! re-exports are not uses. Tests are excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The roots of the crates.
 const ROOTS: &[&str] = &[
     "src/lib.rs",
     "crates/cli/src/main.rs",
@@ -41,7 +40,7 @@ fn files_do_not_import_each_other() {
 
 type Names = Vec<String>;
 
-/// The modules of a crate by their paths.
+/// The modules of a crate by path.
 #[derive(Default)]
 struct Source {
     modules: BTreeMap<Names, Module>,
@@ -51,19 +50,19 @@ struct Source {
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// What it defines.
+    /// Items that it defines.
     items: BTreeSet<String>,
-    /// What it imports or re-exports: name and path.
+    /// Its imports and re-exports: path by name.
     imports: BTreeMap<String, Names>,
-    /// The paths and names in its code, and those of its private imports.
+    /// Paths and names in its code and in its private imports.
     used: BTreeSet<Names>,
 }
 
 impl Source {
-    /// Reads a file, whose submodules are in `folder`, and the files of those.
+    /// Reads a file and its submodules, which are in `folder`.
     fn read(&mut self, file: &Path, folder: &Path, name: Names) {
         let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        // An empty line has no indentation that would say where it is.
+        // Skip empty lines: they have no indentation to place them.
         let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
         let mut lines = text.lines().filter(is_code);
         let mut inside = vec![name];
@@ -77,7 +76,7 @@ impl Source {
                 }
                 continue;
             }
-            // The modules that this line is in, by its indentation.
+            // The modules around this line, by its indentation.
             inside.truncate(indent / 4 + 1);
             let is_item = inside.len() == indent / 4 + 1;
             let here = inside.last().expect("the file").clone();
@@ -119,8 +118,8 @@ impl Source {
         }
     }
 
-    /// The item that a path in a module means, with the file that defines it, and those that re-export it; none
-    /// for a module, and for what is of another crate.
+    /// Returns the item that a path in a module means, with the file that defines it and those that re-export it.
+    /// Returns `None` for a module or an item of another crate.
     fn item_of<'a>(
         &'a self,
         module: &[String],
@@ -137,7 +136,7 @@ impl Source {
         if let Some(item) = here.items.get(first) {
             return Some((item, BTreeSet::from([&*here.file])));
         }
-        // A name alone is no module, which may be called as what it defines.
+        // A single name is no module: a module may have the same name as an item in it.
         let child = [module, std::slice::from_ref(first)].concat();
         if !rest.is_empty() && self.modules.contains_key(&child) {
             return self.item_of(&child, rest);
@@ -148,7 +147,7 @@ impl Source {
         Some((item, files))
     }
 
-    /// Each circle's files, with the items that they use of each other.
+    /// Returns each cycle's files, with the items that they use of each other.
     fn circles(&self) -> String {
         let mut uses: BTreeMap<&Path, BTreeMap<&Path, BTreeSet<&str>>> = BTreeMap::new();
         for (name, module) in &self.modules {
@@ -177,7 +176,7 @@ impl Source {
     }
 }
 
-/// The names and paths of an import without spaces: `a{b,c{d}}` has two.
+/// Returns the names and paths of an import without spaces: `a{b,c{d}}` has two.
 fn expand(import: &str) -> Vec<(String, Names)> {
     let Some((prefix, group)) = import.split_once("::{") else {
         let (path, alias) = import.split_once('@').unwrap_or((import, ""));
@@ -198,7 +197,7 @@ fn expand(import: &str) -> Vec<(String, Names)> {
     parts.flat_map(|part| expand(&format!("{prefix}::{part}"))).collect()
 }
 
-/// The name that a line defines, if it does.
+/// Returns the name that a line defines, if any.
 fn defined(line: &str) -> Option<&str> {
     const KINDS: &[&str] =
         &["fn", "struct", "enum", "trait", "type", "const", "static", "macro_rules"];
@@ -211,7 +210,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The paths and names in a line of code, those of methods and fields left out.
+/// Returns the paths and names in a line of code, without methods and fields.
 fn paths(line: &str) -> impl Iterator<Item = Names> {
     let is_part = |c: char| c.is_alphanumeric() || "_:.$'".contains(c);
     let parts = line.split(move |c| !is_part(c)).filter(|part| !part.contains(['$', '\'']));

@@ -1,5 +1,5 @@
-//! The end of a layout's time: its very last uids, each once, and then the error for ever. The
-//! clock stands still, so that the takers borrow their way to the end.
+//! The end of a layout's time: its last uids, each once, then the error forever. The clock stands still, so the takers
+//! borrow up to the end.
 
 use std::sync::Barrier;
 use std::thread;
@@ -16,13 +16,12 @@ const ROUNDS: usize = 10;
 
 const LAYOUT: Bits = Bits { time: 12, worker: 3, sequence: 6 };
 
-/// The tick at which the clock stands.
+/// The tick of the clock.
 const NOW: u64 = 1_000;
 const REMAINING: u64 = (4_096 - NOW) * 64;
 
-/// The same with more bits, so that takes are additions, which may draw behind a tick's end. A taker
-/// that the system suspends in the middle of one, at a tick's border, for a whole lap of the ring
-/// loses its uid, which is counted.
+/// More bits, so that takes are additions, which may draw beyond a tick's end. If the system suspends a taker in an
+/// addition at a tick's end for a whole lap of the ring, its uid is lost, and counted.
 const WIDE: Bits = Bits { time: 12, worker: 13, sequence: 6 };
 
 fn generator(policy: TakePolicy) -> CachedUidGenerator {
@@ -40,7 +39,7 @@ fn generator_of(bits: Bits, policy: TakePolicy) -> CachedUidGenerator {
     builder.clock(ManualClock::new(layout.time_of(NOW))).build().expect("builds")
 }
 
-/// A way to take until the time is over.
+/// Takes until time ends.
 type Taker = fn(&CachedUidGenerator) -> Vec<Uid>;
 
 fn one_by_one(generator: &CachedUidGenerator) -> Vec<Uid> {
@@ -54,7 +53,7 @@ fn by_fill(generator: &CachedUidGenerator) -> Vec<Uid> {
     until_the_end(|uids| {
         let mut portion = [Uid::default(); 23];
         let filled = generator.fill(&mut portion);
-        // Those before the error are good.
+        // The uids before the error are valid.
         uids.extend(&portion[..filled.map_or_else(|error| error.filled, |()| portion.len())]);
         filled.map_err(|error| error.error)
     })
@@ -82,8 +81,7 @@ fn until_the_end(mut take: impl FnMut(&mut Vec<Uid>) -> Result<(), TakeError>) -
     }
 }
 
-/// Takes all there is in many threads; returns it in order, each uid once and of a tick that was
-/// still to come.
+/// Takes everything in many threads. Returns it in order, after checking that each uid is unique and in a future tick.
 fn take_all(generator: &CachedUidGenerator, takers: &[Taker]) -> Vec<Uid> {
     let together = Barrier::new(THREADS);
     let lists: Vec<_> = thread::scope(|scope| {
@@ -110,7 +108,7 @@ fn take_all(generator: &CachedUidGenerator, takers: &[Taker]) -> Vec<Uid> {
         assert!(fields.tick >= NOW);
     }
     for _ in 0..3 {
-        // Also when the padder has long heard of it.
+        // Also when the padder has long noticed.
         assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted));
         assert_eq!(generator.try_fill(&mut [Uid::default()]), Err(TakeError::TimeExhausted));
         assert_eq!(generator.local().next_uid(), Err(TakeError::TimeExhausted));
@@ -118,7 +116,7 @@ fn take_all(generator: &CachedUidGenerator, takers: &[Taker]) -> Vec<Uid> {
     all
 }
 
-/// All that remains stands in the ring.
+/// The ring holds all that remains.
 #[test]
 fn whoever_waits_gets_every_uid_once() {
     for _ in 0..ROUNDS * 10 {
@@ -148,7 +146,7 @@ fn whoever_waits_gets_every_uid_once() {
     }
 }
 
-/// Many times through a small ring, which dries again and again.
+/// Many laps of a small ring, which keeps running dry.
 #[test]
 fn whoever_waits_loses_nothing_by_waiting() {
     for bits in [LAYOUT, WIDE] {
@@ -192,7 +190,7 @@ fn with_reject_what_is_not_issued_is_counted() {
     }
 }
 
-/// One after another, so that it is known what each of them has leased.
+/// One after another, so that their blocks are known.
 #[test]
 fn what_dropped_local_takers_had_left_is_missing_and_nothing_else() {
     let generator = generator(TakePolicy::Wait);
@@ -201,7 +199,7 @@ fn what_dropped_local_takers_had_left_is_missing_and_nothing_else() {
         let (wanted, before) = (1 + number % 100, issued);
         let uids = generator.local().take(wanted).map_while(Result::ok);
         let last = uids.inspect(|_| issued += 1).last();
-        // A lease is the rest of a tick of 64 uids.
+        // A block is the rest of a tick of 64 uids.
         dropped += last.map_or(0, |uid| 63 - generator.decode(uid).expect("its own").sequence);
         if issued - before < wanted as u64 {
             break;
@@ -212,7 +210,7 @@ fn what_dropped_local_takers_had_left_is_missing_and_nothing_else() {
     assert_eq!(generator.stats().taken, issued + dropped);
 }
 
-/// As the documentation of `TimeExhausted` says.
+/// As documented at `TimeExhausted`.
 #[test]
 fn a_clock_that_jumps_past_the_end_ends_the_generator() {
     let layout = Layout::UID_GENERATOR;
@@ -235,8 +233,7 @@ fn a_clock_that_jumps_past_the_end_ends_the_generator() {
     assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted), "for good");
 }
 
-/// A handle that was left alone with a part of a tick when the time ended: what it holds grows old
-/// like everything else.
+/// A handle left alone with part of a tick when time ends. What it holds grows stale like everything else.
 #[test]
 fn the_end_of_time_comes_for_what_a_local_taker_holds() {
     let bits = Bits { time: 2, worker: 3, sequence: 13 };

@@ -1,11 +1,10 @@
-//! Holds the code to the map of docs/architecture.md: who may import whom, and which outside
-//! parts may be named where.
+//! Holds the code to the map in docs/architecture.md: which parts may import which, and where outside names may appear.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A room (a file or folder right below `src`) and the rooms that it may import.
+/// Each room (a file or folder directly below `src`), with the rooms that it may import.
 const ROOMS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("chain", &["text"]),
@@ -49,18 +48,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Words and the only rooms that may hold them.
+/// Words, and the only rooms that may contain them.
 const RESERVED: &[(&str, &[&str])] = &[
     ("std::sync::atomic", &["sync"]),
-    // A lock is a `ForkGuarded`, or lies in an `Event`: a forked child does not touch it.
+    // Locks must be in a `ForkGuarded` or an `Event`, which a forked child does not touch.
     ("Mutex", &["sync"]),
     ("Condvar", &["sync"]),
     ("RwLock", &["sync"]),
     ("Barrier", &["sync"]),
     ("LazyLock", &["sync"]),
-    // So that a record is written with no lock held, and a clock is read so: `sync::log`, `clock::read`.
+    // `sync::log` and `clock::read` write records and read clocks without a lock held.
     ("tracing::", &["adapter", "sync"]),
-    // So that a panic of a caller's code goes no further, whatever it is with: `sync::contained`.
+    // `sync::contained` stops all panics of the caller's code.
     ("catch_unwind", &["sync"]),
     ("clock.now()", &["clock"]),
     ("loom::", &["sync"]),
@@ -112,12 +111,12 @@ fn outside_parts_stay_in_their_rooms() {
     assert!(wrong.is_empty(), "outside parts in the wrong room:\n{}", wrong.join("\n"));
 }
 
-/// Words that these files may hold in spite of the map.
+/// Words that these files may contain despite the map.
 const EXCEPTIONS: &[(&str, &str)] = &[
     // Tests.
     ("padding/thread.rs", "catch_unwind"),
     ("ring/tests.rs", "Instant::now"),
-    // Models of what is not public.
+    // Models of internals.
     ("ring/models.rs", "loom::"),
     ("generator/task_models.rs", "loom::"),
     ("future/models.rs", "loom::"),
@@ -125,12 +124,12 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("future/models.rs", "Condvar"),
     ("segment/tag/models.rs", "loom::"),
     ("padding/models.rs", "loom::"),
-    // A stopwatch of the clock's.
+    // The clock's stopwatch.
     ("policy.rs", ".elapsed()"),
     ("padding/pad_state.rs", ".elapsed()"),
 ];
 
-/// Every line of code below `src`, without comments, with its room and file.
+/// Returns each line of code below `src` without comments, with its room and file.
 fn source_lines() -> Vec<(String, PathBuf, String)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut lines = Vec::new();
@@ -147,7 +146,7 @@ fn source_lines() -> Vec<(String, PathBuf, String)> {
     lines
 }
 
-/// Every line of code in a folder, without comments.
+/// Returns each line of code in a folder, without comments.
 fn lines_below(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut lines = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -168,11 +167,11 @@ fn lines_below(folder: &Path) -> Vec<(PathBuf, String)> {
     lines
 }
 
-/// What the crates of stores leave to the core, and the files that may have it all the same. They run on
-/// the core's threads and across forks, too.
+/// What the store crates leave to the core, with exceptions by file. They run on the core's threads and across forks,
+/// too.
 const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     ("std::sync::atomic", &["sqlite/src/forked.rs", "sqlite/src/names.rs"]),
-    // What the attempts of one operation know, which one thread makes.
+    // Shared by the attempts of one operation, which one thread makes.
     ("Mutex", &["store/src/server/tags.rs", "store/src/warn_once.rs"]),
     ("Condvar", &[]),
     ("RwLock", &[]),
@@ -181,10 +180,10 @@ const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     ("clock.now()", &[]),
     ("SystemTime::now", &[]),
     ("Instant::now", &[]),
-    // A stopwatch of the clock's.
+    // The clock's stopwatch.
     (".elapsed()", &["store/src/server/connection.rs"]),
     ("unsafe ", &[]),
-    // A flag of open.
+    // A flag for open.
     ("libc::", &["store/src/files.rs"]),
 ];
 
@@ -205,11 +204,11 @@ fn stores_leave_locks_time_and_the_log_to_the_core() {
     assert!(wrong.is_empty(), "to be left to the core:\n{}", wrong.join("\n"));
 }
 
-/// The crates of which others see errors.
+/// Crates whose errors users see.
 const PUBLISHED: &[&str] =
     &["client", "etcd", "mysql", "postgres", "server", "sqlite", "store", "zookeeper"];
 
-/// A `main` that returns an error prints its `Debug`, so that is not derived.
+/// A `main` that returns an error prints its `Debug`, so errors do not derive it.
 #[test]
 fn errors_print_their_text_as_debug() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -225,7 +224,7 @@ fn errors_print_their_text_as_debug() {
             let items = ["pub ", "pub(", "struct ", "enum "];
             let item =
                 lines[index..].iter().find(|(_, line)| items.iter().any(|i| line.starts_with(i)));
-            // Tests have errors of their own.
+            // Tests have private errors.
             if item.is_some_and(|(_, item)| item.starts_with("pub ")) {
                 assert!(!derive.contains("Debug"), "{}: {derive}", path.display());
                 errors += 1;

@@ -1,8 +1,7 @@
-//! Generators with leased worker ids: nothing is issued that the store does not know of, nothing
-//! comes twice whoever holds the id next, and a holder that hears nothing more stops by itself.
+//! Generators with leased worker ids: they issue nothing beyond what the store knows, no uid repeats whoever holds the
+//! id next, and a holder without contact stops by itself.
 //!
-//! The store here is a few lines that keep a lease as a table would; what real ones do is tested
-//! where they are.
+//! The store here is minimal and keeps a lease as a table would. Real stores have their own tests.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,7 +26,6 @@ struct Row {
     last: Option<Uid>,
     renewals: u64,
     fails: bool,
-    /// Renewals that failed.
     failures: u64,
     delay: Duration,
 }
@@ -42,10 +40,10 @@ struct Keeper {
     before: (Option<u64>, Option<Uid>),
 }
 
-/// The greatest one of the layout: what is counted too far runs over into the tick.
+/// The greatest worker id of the layout, so that a sequence that overflows runs into the tick.
 const WORKER: u64 = 15;
 
-/// A problem of the store's; any error will do.
+/// A store error; any will do.
 fn problem() -> Error {
     StoreError::new(StoreErrorKind::Unreachable, "the store is away").into()
 }
@@ -60,7 +58,7 @@ impl Store {
         (row.horizon, row.last)
     }
 
-    /// Takes the lease, whoever has it.
+    /// Takes the lease, even if it is held.
     fn lease(&self, layout: Layout, terms: LeaseTerms) -> Lease {
         let mut row = self.row();
         row.token += 1;
@@ -116,7 +114,7 @@ fn layout() -> Layout {
     Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
 }
 
-/// Of a lease that lasts longer than any test, on however busy a machine.
+/// Terms that outlast any test on a busy machine.
 fn terms() -> LeaseTerms {
     let mut terms = LeaseTerms::default();
     terms.lasts = Some(Duration::from_secs(120));
@@ -125,15 +123,14 @@ fn terms() -> LeaseTerms {
     terms
 }
 
-/// The same, but the store is asked often.
+/// The same, but with frequent renewals.
 fn busy_terms() -> LeaseTerms {
     let mut terms = terms();
     terms.renew_every = Duration::from_millis(20);
     terms
 }
 
-/// Of a lease that is soon over without word from the store. How soon is worked out in virtual time
-/// in `src/worker/deadline_tests.rs`.
+/// Terms that soon end without contact. How soon is tested in virtual time in `src/worker/deadline_tests.rs`.
 fn short_terms() -> LeaseTerms {
     let mut terms = busy_terms();
     terms.lasts = Some(Duration::from_secs(3));
@@ -159,7 +156,6 @@ fn clocked(lease: Lease) -> ClockedUidGenerator<SystemClock> {
         .expect("possible")
 }
 
-/// Starts one kind of generator.
 type Start = fn(Lease) -> Box<dyn UidGenerator + Send + Sync>;
 
 const BOTH: [Start; 2] = [|lease| Box::new(cached(lease)), |lease| Box::new(clocked(lease))];
@@ -168,7 +164,7 @@ fn tick(uid: Uid) -> u64 {
     layout().decode(uid).expect("of the layout").tick
 }
 
-/// Longer than anything here takes, on however busy a machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn until(what: &str, done: impl Fn() -> bool) {
@@ -183,7 +179,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 fn nothing_is_issued_that_the_store_does_not_know_of() {
     for start in BOTH {
         let store = Store::default();
-        // A store that is asked often, and takes its time.
+        // A slow store that is asked often.
         let generator = start(store.lease(layout(), busy_terms()));
         store.row().delay = Duration::from_millis(25);
         let begin = Instant::now();
@@ -324,7 +320,7 @@ fn a_lease_that_was_not_used_leaves_no_trace() {
     let before = store.state();
     store.lease(layout(), terms()).release().expect("given back");
     assert_eq!(store.state(), before);
-    // A generator that could not be built.
+    // A generator that cannot be built.
     let lease = store.lease(layout(), terms());
     let builder = CachedUidGenerator::builder()
         .layout(layout())
@@ -341,7 +337,7 @@ fn whoever_comes_next_starts_above_the_horizon() {
         let store = Store::default();
         let crashed = start(store.lease(layout(), busy_terms()));
         let last = crashed.next_uid().expect("ready");
-        // Somebody else takes the id while the first, cut off, still issues.
+        // Another holder takes the id while the first, cut off, still issues.
         let horizon = store.row().horizon.expect("stored");
         let next = start(store.lease(layout(), busy_terms()));
         let first = next.next_uid().expect("ready");
@@ -372,14 +368,14 @@ fn without_word_from_the_store_it_stops_by_itself() {
             }
         };
         assert_eq!(error, TakeError::LeaseLost);
-        // The store is back, too late.
+        // The store is back too late.
         store.row().fails = false;
         thread::sleep(Duration::from_millis(150));
         assert_eq!(generator.next_uid(), Err(TakeError::LeaseLost));
     }
 }
 
-/// Watches the stats of a lease from its first renewal to its loss.
+/// Watches a lease's stats from the first renewal to the loss.
 fn watch(store: &Store, stats: impl Fn() -> LeaseStats) {
     let (holds, horizon) = (Duration::from_secs(108), Duration::from_secs(20));
     let first = stats();
@@ -392,7 +388,7 @@ fn watch(store: &Store, stats: impl Fn() -> LeaseStats) {
     let before = stats().renewals;
     until("a renewal", || stats().renewals > before);
     assert!(!stats().is_lost);
-    // Somebody else takes it.
+    // Another holder takes it.
     store.row().token += 1;
     until("the loss", || stats().is_lost);
 }
@@ -413,7 +409,7 @@ fn a_lease_that_was_given_back_is_not_lost() {
     assert!(generator.stats().lease.is_some_and(|lease| !lease.is_lost));
     generator.close();
     let start = Instant::now();
-    // For as long as it lasts.
+    // As long as the lease lasts.
     while start.elapsed() < short_terms().lasts.expect("an end") {
         assert_eq!(generator.stats().lease, None);
         thread::sleep(Duration::from_millis(1));
@@ -425,7 +421,7 @@ fn a_store_that_is_away_for_less_than_the_lease_is_not_noticed() {
     let store = Store::default();
     let generator = clocked(store.lease(layout(), busy_terms()));
     store.row().fails = true;
-    // What the horizon allows for is soon used up meanwhile; that is not what this is about.
+    // Meanwhile the horizon is soon used up; that does not matter here.
     until("failures", || store.row().failures >= 3);
     store.row().fails = false;
     let renewals = store.row().renewals;
@@ -439,7 +435,7 @@ fn local_takers_lose_the_lease_too() {
     let generator = cached(store.lease(layout(), busy_terms()));
     let (mut local, per_thread) = (generator.local(), generator.per_thread());
     local.next_uid().and_then(|_| per_thread.next_uid()).expect("ready");
-    // Somebody else takes it.
+    // Another holder takes it.
     store.row().token += 1;
     until("the end", || generator.try_next_uid() == Err(TakeError::LeaseLost));
     assert_eq!(local.next_uid(), Err(TakeError::LeaseLost));
@@ -470,7 +466,7 @@ fn a_clock_that_jumps_is_followed_by_asking() {
     }
 }
 
-/// A crashed holder's horizon, a little and far ahead of the clock.
+/// A crashed holder's horizon, slightly and far ahead of the clock.
 #[test]
 fn a_start_waits_for_the_clock_or_refuses() {
     let store = Store::default();
@@ -482,7 +478,7 @@ fn a_start_waits_for_the_clock_or_refuses() {
     assert!(generator.next_uid().is_ok());
     drop(generator);
 
-    // What a holder with the same terms cannot have reserved.
+    // More than a holder with the same terms can have reserved.
     store.row().horizon = Some(now() + 300_000);
     let began = Instant::now();
     let refused = ClockedUidGenerator::snowflake()
@@ -492,7 +488,7 @@ fn a_start_waits_for_the_clock_or_refuses() {
         .build();
     assert!(matches!(refused, Err(Error::UsedAhead { worker_id: WORKER, .. })), "{refused:?}");
     assert!(began.elapsed() < LIMIT, "at once: waiting would not do");
-    // A generator that borrows takes that in its stride, and stays in order.
+    // A borrowing generator starts anyway, and stays in order.
     let horizon = store.row().horizon.expect("still there");
     let generator = cached(store.lease(layout(), terms()));
     assert!(tick(generator.next_uid().expect("ready")) > horizon);
@@ -537,7 +533,7 @@ fn a_first_renewal_that_keeps_failing_fails_the_start_in_time() {
     let wait = Duration::from_millis(500);
     let took = build(StoreErrorKind::Unreachable, wait);
     assert!(took >= wait && took < wait + LIMIT, "{took:?}");
-    // Another attempt would not help.
+    // A retry would not help.
     let took = build(StoreErrorKind::Denied, 2 * LIMIT);
     assert!(took < LIMIT, "{took:?}");
 }
@@ -571,7 +567,7 @@ impl LeaseBackend for NoKeeper {
     }
 }
 
-/// Borrowing is bounded, and the horizon goes no further than that.
+/// The horizon goes no further than borrowing may.
 #[test]
 fn a_fast_borrower_has_the_horizon_moved_in_time() {
     let store = Store::default();
@@ -597,7 +593,7 @@ fn a_fast_borrower_has_the_horizon_moved_in_time() {
                 let tick = seconds.decode(batch[given - 1]).expect("of the layout").tick;
                 assert!(tick <= store.row().horizon.expect("stored"));
             }
-            // The padder or the store is at it.
+            // The padder or the store is at work.
             Err(TakeError::Empty) => thread::yield_now(),
             Err(error) => break error,
         }
@@ -607,12 +603,12 @@ fn a_fast_borrower_has_the_horizon_moved_in_time() {
         matches!(limit, TakeError::BorrowLimit { limit, .. } if limit == ten_minutes),
         "{limit:?}"
     );
-    // What the clock makes room for until the next renewal, too.
+    // Includes what the clock makes room for until the next renewal.
     let horizon = store.row().horizon.expect("stored");
     assert!((before + 599..=present() + 610).contains(&horizon), "{horizon} at {before}");
 }
 
-/// A backend that panics when it is told to, and says so to nobody.
+/// A backend that panics when told to.
 struct Panicking {
     store: Store,
     backend: Keeper,
@@ -646,7 +642,7 @@ fn panicking(store: &Store, terms: LeaseTerms, in_release: bool) -> Lease {
     Lease::new(layout(), WORKER, None, terms, backend).expect("in range")
 }
 
-/// Held without end, so that no deadline would help; the ticks of the horizon are soon used up.
+/// Held without end, so that no deadline helps. The horizon is soon used up.
 fn endless() -> LeaseTerms {
     let mut terms = LeaseTerms::default();
     terms.renew_every = Duration::from_millis(300);
@@ -672,7 +668,7 @@ fn a_keeper_that_panics_loses_the_lease_and_hangs_nobody() {
                 error
             });
             let in_time = ended.recv_timeout(Duration::from_secs(20));
-            // Whoever hangs must not hang the test.
+            // A hanging taker must not hang the test.
             if in_time.is_err() {
                 generator.close();
             }
@@ -708,7 +704,7 @@ fn a_keeper_that_panics_at_the_start_is_an_error_of_the_start() {
     store.row().fails = false;
 }
 
-/// Its store has to know of as much.
+/// The store must know of as much.
 #[test]
 fn ten_minutes_can_be_borrowed_with_a_lease() {
     let bits = Bits { time: 40, worker: 4, sequence: 4 };

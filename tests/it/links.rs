@@ -1,10 +1,10 @@
-//! The links of the README, of the docs and of the crate's documentation: each has a target.
+//! Checks the links of the README, of the docs and of the crate's documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Where docs.rs shows the files of the package.
+/// Where docs.rs shows the package's files.
 const SOURCE: &str = "https://docs.rs/crate/uidring/latest/source/";
 
 const PICTURE: &str = "docs/images/uid-bits.svg";
@@ -18,7 +18,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A page without its blocks of code.
+/// Returns a page without its code blocks.
 fn prose(page: &str) -> String {
     let mut in_code = false;
     let lines = page.lines().filter(|line| {
@@ -29,18 +29,18 @@ fn prose(page: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// What stands between `open` and the next `close`, each time.
+/// Returns each text between `open` and the next `close`.
 fn between<'a>(text: &'a str, open: &str, close: char) -> Vec<&'a str> {
     text.split(open).skip(1).filter_map(|rest| Some(rest.split_once(close)?.0)).collect()
 }
 
-/// The definitions `[name]: target` of a page.
+/// Returns the definitions `[name]: target` of a page.
 fn definitions(page: &str) -> BTreeMap<&str, &str> {
     let lines = page.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: "));
     lines.collect()
 }
 
-/// The anchors of a page's headings: a repeated one gets a number.
+/// Returns the anchors of a page's headings. Repeated ones get a number.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for heading in page.lines().filter(|line| line.starts_with('#')) {
@@ -54,7 +54,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// Checks the targets of a page's links, and returns how many lead to files.
+/// Checks the targets of a page's links. Returns how many are files.
 fn check(path: &str) -> usize {
     let text = prose(&read(path));
     let mut links = between(&text, "](", ')');
@@ -81,7 +81,7 @@ fn links_have_targets() {
     assert!(check("README.md") >= 10);
 }
 
-/// A page that is not in the table of contents is not in the book.
+/// A page must be in the table of contents to be in the book.
 #[test]
 fn each_page_is_in_the_table_of_contents() {
     let contents = read("docs/SUMMARY.md");
@@ -92,7 +92,7 @@ fn each_page_is_in_the_table_of_contents() {
     }
 }
 
-/// The documentation of the crate links to the pages by their address beside it.
+/// The crate's documentation links to pages by their docs.rs address.
 #[test]
 fn links_of_the_crate_lead_to_pages() {
     let library = read("src/lib.rs");
@@ -104,7 +104,7 @@ fn links_of_the_crate_lead_to_pages() {
     }
 }
 
-/// No file beside it comes with a page of the documentation, so there the picture is in the link itself.
+/// docs.rs shows no separate picture files, so its picture is in the link.
 #[test]
 fn the_picture_is_the_same_in_the_documentation() {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:=,".contains(&byte);

@@ -1,16 +1,16 @@
-//! Texts that differ from a good one in a single character: each is refused, or read as what it says. What that is,
-//! is worked out here anew, in numbers that cannot overflow.
+//! Texts that differ from a valid one in a single character are refused or read correctly. The expected value is
+//! computed independently, in numbers that cannot overflow.
 
 use uidring::{Bits, Layout, ParseTimeError, ParseUidError, Timestamp, Uid};
 
-/// Characters that a digit may be taken for, by their case or their value in Unicode, besides all of ASCII.
+/// Besides all of ASCII, characters that may be mistaken for digits by their case or Unicode value.
 const OTHERS: &str = "\u{80}äİıſK０１９Ａ٣߀\u{200b}\u{feff}𝟎💧";
 
 fn letters() -> impl Iterator<Item = char> {
     (0..128_u8).map(char::from).chain(OTHERS.chars())
 }
 
-/// All texts in which one character of this one is left out, replaced or added.
+/// Returns all texts with one character left out, replaced or added.
 fn near(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let joined = |before: &[char], letter: Option<char>, after: &[char]| -> String {
@@ -28,8 +28,7 @@ fn near(text: &str) -> Vec<String> {
     texts
 }
 
-/// A form: its digits in the order of their values, those that stand for others, and whether `0x` comes before
-/// them.
+/// A form: its digits in the order of their values, aliases of digits, and its case rule.
 struct Form {
     write: fn(Uid) -> String,
     read: fn(&str) -> Result<Uid, ParseUidError>,
@@ -77,7 +76,7 @@ const FORMS: [Form; 5] = [
 ];
 
 impl Form {
-    /// What a text says, if it is a uid.
+    /// Returns what a text means if it is a uid.
     fn meaning(&self, text: &str) -> Option<Uid> {
         let base = self.digits.len() as u128;
         let prefixed = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
@@ -103,7 +102,7 @@ impl Form {
         number.and_then(Uid::new)
     }
 
-    /// The place that an error names has the character that it names, which is no digit of the base that it names.
+    /// Checks that the named place has the named character, which is not a digit of the named base.
     fn check(&self, text: &str, error: ParseUidError) {
         let is_hex = text.starts_with("0x") || text.starts_with("0X");
         match error {
@@ -151,7 +150,7 @@ fn a_text_near_a_uids_is_refused_or_read_as_what_it_says() {
     assert!(read > 50_000 && refused > 300_000, "{read} were read, {refused} refused");
 }
 
-/// Every number of the low and the high end, in all forms.
+/// All small and great numbers, in every form.
 #[test]
 fn texts_of_all_small_and_all_great_uids_read_back() {
     let small = 0..1 << 14;
@@ -165,7 +164,7 @@ fn texts_of_all_small_and_all_great_uids_read_back() {
     }
 }
 
-/// What widths a text says.
+/// Returns the widths that a text gives.
 fn widths(text: &str) -> Option<Bits> {
     let field = |field: &str| {
         let is_number = !field.is_empty() && field.chars().all(|letter| letter.is_ascii_digit());
@@ -199,7 +198,7 @@ fn a_text_near_a_layouts_is_refused_or_read_as_what_it_says() {
     }
 }
 
-/// Another digit is another time, wherever it is: none is passed over.
+/// A different digit anywhere is a different time: none is ignored.
 #[test]
 fn another_digit_of_a_time_is_another_time() {
     let texts = [
@@ -219,7 +218,7 @@ fn another_digit_of_a_time_is_another_time() {
             for digit in '0'..='9' {
                 let other = format!("{}{digit}{}", &text[..at], &text[at + 1..]);
                 let read: Result<Timestamp, ParseTimeError> = other.parse();
-                // A leap second is the last one of its minute.
+                // A leap second is the last of its minute.
                 let is_leap = other.contains(":60");
                 let is_same = read == Ok(time);
                 assert!(is_same == (other == text) || is_leap, "{other} and {text}");

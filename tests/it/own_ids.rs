@@ -1,5 +1,5 @@
-//! What a caller gives to the library may take ids of the library: a clock, a handler, a source, a
-//! store, a backend. Where that would wait for itself, it gets an error at once.
+//! The caller's code (a clock, a handler, a source, a store, a backend) may take ids from the library. Where a take
+//! would wait for itself, it fails at once.
 
 use std::cell::Cell;
 use std::fmt;
@@ -25,7 +25,7 @@ use uidring::{
 use uidring_testkit::deadline::ends;
 use uidring_testkit::namespace;
 
-/// What is done in the caller's code, unless it is the same code further up that does it.
+/// What the caller's code does, unless it is already doing it further up.
 #[derive(Clone, Default)]
 struct Deed(Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>, Arc<AtomicU64>);
 
@@ -94,7 +94,7 @@ struct Taken(Arc<Mutex<Vec<u64>>>);
 
 impl Taken {
     fn add(&self, uids: impl IntoIterator<Item = u64>) {
-        // Taken before the lock: a take may wait for what another one adds.
+        // Take before locking: a take may wait for what another one adds.
         let uids: Vec<u64> = uids.into_iter().collect();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(uids);
     }
@@ -108,9 +108,9 @@ impl Taken {
     }
 }
 
-/// Takes of several threads while the deed takes as well, until it has.
+/// Several threads take until the deed has taken as well.
 fn takes(generator: &Arc<CachedUidGenerator>, taken: &Taken, deed: &Deed) {
-    // `ends` sees to it that this ends.
+    // `ends` limits this.
     takes_of_threads(generator, taken);
     while deed.count() == 0 {
         takes_of_threads(generator, taken);
@@ -233,7 +233,7 @@ fn handlers_that_take() {
     });
 }
 
-/// While the padder is with its handler, takers pad for themselves.
+/// While the padder is in its handler, takers pad for themselves.
 #[test]
 fn a_put_handler_that_waits_for_takers() {
     ends("put", || {
@@ -259,7 +259,7 @@ fn a_put_handler_that_waits_for_takers() {
     });
 }
 
-/// Who closes a generator may hold what its handler needs.
+/// The thread that closes a generator may hold what the handler needs.
 #[test]
 fn a_put_handler_is_not_asked_of_a_closed_ring() {
     ends("put", || {
@@ -275,7 +275,7 @@ fn a_put_handler_is_not_asked_of_a_closed_ring() {
         while asked.load(Ordering::Relaxed) == 0 {
             generator.next_uid().expect("waits");
         }
-        // The first padding is that of the build.
+        // The first padding is the build's.
         let is_at_rest = || {
             generator.stats().ring.available >= 112
                 && generator.stats().paddings == 1 + asked.load(Ordering::Relaxed)
@@ -292,8 +292,7 @@ fn a_put_handler_is_not_asked_of_a_closed_ring() {
     });
 }
 
-/// In the padder's own thread nobody else can pad: not one's own ring, nor another one's that the same
-/// padder serves.
+/// In the padder's thread nobody else can pad: neither its own ring nor another that the same padder serves.
 #[test]
 fn a_source_that_takes_what_its_padder_pads() {
     ends("a source", || {
@@ -317,7 +316,7 @@ fn a_source_that_takes_what_its_padder_pads() {
     });
 }
 
-/// A table whose store does something with its own generator.
+/// A table whose store uses its own generator.
 struct BusyStore {
     table: MemorySegments,
     deed: Deed,
@@ -362,7 +361,7 @@ fn a_store_that_takes() {
             taken.add([orders.next_id().expect("waits")]);
         }
         assert!(deed.count() > 0);
-        // A deed under way still has the generator: it is gone when that ends.
+        // A running deed keeps the generator until it ends.
         drop(generator);
         let left = std::iter::from_fn(|| match orders.next_id() {
             Ok(id) => Some(id),
@@ -420,7 +419,7 @@ fn a_keeper_that_takes() {
     });
 }
 
-/// Closed from within its own padding: it ends, and what was issued stays below what is told.
+/// Closed from within its own padding: it ends, and the store is told of all that was issued.
 #[test]
 fn a_clock_that_closes_its_generator() {
     struct Told(Arc<Mutex<Option<Option<Uid>>>>);
@@ -457,7 +456,7 @@ fn a_clock_that_closes_its_generator() {
                 }
             });
             armed.store(true, Ordering::Relaxed);
-            // As many as leave the ring low, so that this thread pads, too.
+            // Enough to leave the ring low, so that this thread pads, too.
             let mut many = [Uid::default(); 100];
             loop {
                 clock.time.advance(Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! The handle that threads share, and in which each counts for itself.
+//! The handle that threads share, with a block for each thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use uidring::{
 };
 use uidring_testkit::namespace;
 
-/// Longer than anything here takes, on however busy a machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Shared = PerThreadGenerator<Arc<CachedUidGenerator>>;
@@ -31,7 +31,7 @@ fn shared(builder: CachedBuilder) -> Arc<Shared> {
     Arc::new(PerThreadGenerator::new(Arc::new(builder.build().expect("builds"))))
 }
 
-/// All uids are different; how many there are.
+/// Asserts that all uids differ. Returns their number.
 fn assert_distinct(all: impl IntoIterator<Item = Uid>) -> usize {
     let mut uids: Vec<_> = all.into_iter().collect();
     let count = uids.len();
@@ -41,7 +41,7 @@ fn assert_distinct(all: impl IntoIterator<Item = Uid>) -> usize {
     count
 }
 
-/// The place of a uid among all of its worker's.
+/// Returns the position of a uid among all of its worker.
 fn position(generator: &CachedUidGenerator, uid: Uid) -> u64 {
     let fields = generator.decode(uid).expect("of this layout");
     fields.tick * generator.layout().uids_per_tick() + fields.sequence
@@ -103,8 +103,7 @@ fn threads_come_and_go_by_the_ten_thousand_and_waste_next_to_nothing() {
     }
     assert_eq!(assert_distinct(all), 30_000);
     let last = handle.generator().next_uid().expect("waits");
-    // The 30,000, and what became stale on the way if the machine was slow; a run for each thread
-    // would be 2,560,000.
+    // The 30,000, and what became stale on a slow machine. A run for each thread would be 2,560,000.
     let generator = handle.generator();
     let spent = position(generator, last) - position(generator, first);
     let discarded = generator.stats().ring.discarded;
@@ -114,8 +113,8 @@ fn threads_come_and_go_by_the_ten_thousand_and_waste_next_to_nothing() {
 #[test]
 fn what_a_thread_left_is_the_next_ones() {
     let handle = shared(builder().max_lag(None));
-    // One thread after the other, and no other test's threads that take numbers of threads between:
-    // those only make it go on elsewhere, which the count allows for.
+    // One thread after another. Other tests' threads may take thread numbers in between; then it goes on elsewhere,
+    // which the count tolerates.
     let mut seen = BTreeSet::new();
     let mut neighbours = 0;
     for _ in 0..100 {
@@ -135,7 +134,7 @@ fn what_is_stale_is_given_up() {
     clock.advance(Duration::from_secs(100));
     let now = clock.now();
     let start = Instant::now();
-    // The padder has to see the time first.
+    // The padder must see the time first.
     loop {
         let uid = handle.next_uid().expect("waits");
         assert!(uid > before);
@@ -177,7 +176,7 @@ fn a_close_ends_every_threads_run() {
     assert_eq!(assert_distinct(takes.try_iter()), 4);
 }
 
-/// A clock whose readers take from a handle themselves, once it has one.
+/// A clock whose readers take from a handle, once it has one.
 #[derive(Clone, Debug, Default)]
 struct TakingClock(Arc<Mutex<Option<Taken>>>);
 
@@ -225,7 +224,7 @@ fn destructors_of_a_thread_may_take_too() {
         let (handle, sender) = (Arc::clone(&handle), sender.clone());
         let thread = thread::spawn(move || {
             let take = || sender.send(handle.next_uid().expect("waits")).expect("is heard");
-            // Which of the destructors runs first depends on who came first.
+            // Which destructor runs first depends on the order of first use.
             if take_first {
                 take();
             }
@@ -238,8 +237,8 @@ fn destructors_of_a_thread_may_take_too() {
     assert_eq!(assert_distinct(receiver.iter()), 50 * 12 + 50 * 11);
 }
 
-/// A handle of one thread, too, fills and tries as the generator does.
-/// Nobody else takes, so what it gets is all that a tick has, in a row.
+/// A single-threaded handle also fills and tries like the generator. Nobody else takes, so it gets a whole tick in a
+/// row.
 #[test]
 fn a_handle_uses_up_its_block_before_it_takes_from_the_ring() {
     let build = || {

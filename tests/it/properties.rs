@@ -1,11 +1,11 @@
-//! What holds for every layout, every uid and every text, tried on random ones.
+//! What holds for every layout, uid and text, tested with random ones.
 
 use std::fmt::Write;
 
 use proptest::prelude::*;
 use uidring::{Bits, Fields, Layout, Tick, Timestamp, Uid};
 
-/// 0000-01-01T00:00:00Z and the last millisecond of the year 9999: the years of RFC 3339.
+/// From 0000-01-01T00:00:00Z to the last millisecond of 9999: the years of RFC 3339.
 const RFC_3339: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
 proptest! {
@@ -41,7 +41,7 @@ proptest! {
         }
     }
 
-    /// One bit too many, by any distance: an error, never a uid of another field.
+    /// Any value above a field's maximum is an error, never a uid with another field.
     #[test]
     fn fields_out_of_range_are_errors(
         (layout, tick, worker_id, sequence) in layout_and_fields(),
@@ -81,7 +81,7 @@ proptest! {
         prop_assert_eq!(text.parse::<Layout>().expect("its own text"), layout, "{}", text);
     }
 
-    /// A layout may end in any year, and its errors must be able to say so.
+    /// A layout may end in any year, which its errors must be able to display.
     #[test]
     fn every_time_can_be_shown_and_reads_back(time in any_time()) {
         let text = time.to_string();
@@ -89,7 +89,7 @@ proptest! {
         prop_assert_eq!(text.parse::<Timestamp>().expect("its own text"), time);
         let date = time.date().to_string();
         prop_assert!(!date.contains('T') && text.starts_with(&date), "{} of {}", date, text);
-        // The first day there is begins before the first time.
+        // The first representable day begins before the first time.
         if time.as_millis() > i64::MIN + 86_400_000 {
             prop_assert!(date.parse::<Timestamp>().expect("a date") <= time);
         }
@@ -106,13 +106,13 @@ proptest! {
         let tick = layout.tick_at(time).expect("within the life");
         let uid = layout.compose(Fields { tick, worker_id, sequence }).expect("in range");
         prop_assert!(uids.contains(&uid), "{uid} of {time} in {uids:?}");
-        // And no wider than whole ticks: the bounds lie in the ticks of the range's ends.
+        // No wider than whole ticks: the bounds are in the ticks of the range's ends.
         let tick_of = |uid| layout.decode(uid).map(|fields| fields.tick).ok();
         prop_assert_eq!(tick_of(*uids.start()), layout.tick_at(from).ok());
         prop_assert_eq!(tick_of(*uids.end()), layout.tick_at(to).ok());
     }
 
-    /// Ranges that begin before the epoch or end after the layout's life, or have nothing of it.
+    /// Ranges that begin before the epoch, end after the layout's life, or are outside of it.
     #[test]
     fn ranges_of_any_times_are_cut_to_the_life(
         (layout, tick, worker_id, sequence) in layout_and_fields(),
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// The ends of the range, which random numbers never meet: a calendar library may stop short.
+/// The ends of the range, which random numbers never hit. A calendar library may stop short.
 #[test]
 fn the_first_and_the_last_times_of_rfc_3339_read_back() {
     for millis in [*RFC_3339.start(), -1, 0, *RFC_3339.end()] {
@@ -151,13 +151,13 @@ fn the_first_and_the_last_times_of_rfc_3339_read_back() {
     }
 }
 
-/// The calendar library's first and last second, and the places of the last one in later cycles
-/// of 400 years, to which it is mapped: every millisecond of them can be shown.
+/// The calendar library's first and last second, and the times that map to the last one in later cycles of 400 years.
+/// Every millisecond around them can be displayed.
 #[test]
 fn the_ends_of_the_calendar_can_be_shown() {
     const CYCLE: i64 = 146_097 * 86_400_000;
     let last = "9999-12-30T22:00:00Z".parse().map(Timestamp::as_millis).expect("a time");
-    // Of the year -9999, 25 cycles later.
+    // 25 cycles after the year -9999.
     let first = "0001-01-02T01:59:59Z".parse().map(Timestamp::as_millis).expect("a time");
     let seconds = [first - 25 * CYCLE, first - 26 * CYCLE, last, last + CYCLE, last + 100 * CYCLE];
     for millis in seconds.into_iter().flat_map(|second| second - 2_000..second + 2_000) {
@@ -181,21 +181,21 @@ fn any_tick() -> impl Strategy<Value = Tick> {
     prop_oneof![Just(Tick::Second), Just(Tick::Millisecond)]
 }
 
-/// Any time there is, and more often one that a person would write.
+/// Any time, more often one that a person would write.
 fn any_time() -> impl Strategy<Value = Timestamp> {
     let millis = prop_oneof![
         any::<i64>(),
         RFC_3339,
         Just(i64::MIN),
         Just(i64::MAX),
-        // Where the years get a fifth digit, and the calendar library ends.
+        // Where years get a fifth digit, and where the calendar library ends.
         253_402_200_000_000_i64..253_402_400_000_000,
         -377_705_200_000_000_i64..-377_705_000_000_000,
     ];
     millis.prop_map(Timestamp::from_millis)
 }
 
-/// Impossible ones too.
+/// Includes impossible ones.
 fn any_bits() -> impl Strategy<Value = Bits> {
     let small = (0..=63_u8, 0..=63_u8, 0..=63_u8);
     prop_oneof![any::<(u8, u8, u8)>(), small].prop_map(|(time, worker, sequence)| Bits {
@@ -205,7 +205,7 @@ fn any_bits() -> impl Strategy<Value = Bits> {
     })
 }
 
-/// All layouts that are possible, half of them with all of the 63 bits.
+/// All possible layouts, half of them with all 63 bits.
 fn any_layout() -> impl Strategy<Value = Layout> {
     let total = prop_oneof![3..=63_u8, Just(63)];
     let bits = total
@@ -216,7 +216,7 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         .prop_map(|(bits, tick, epoch)| Layout::new(bits, tick, epoch).expect("at most 63 bits"))
 }
 
-/// A number from 0 to `max`, the two ends and their neighbours more often than the rest.
+/// A number from 0 to `max`, more often the ends and their neighbours.
 fn up_to(max: u64) -> impl Strategy<Value = u64> {
     prop_oneof![2 => 0..=max, 1 => Just(0), 1 => Just(max), 1 => Just(max - 1)]
 }
@@ -236,14 +236,13 @@ fn layout_and_number() -> impl Strategy<Value = (Layout, Uid)> {
     })
 }
 
-/// Times far from the epoch, or from 1970, are cut to 292 million years: one tick stands for all
-/// that are later.
+/// Times far from the epoch or 1970 are cut to 292 million years: one tick stands for all later ones.
 fn is_exact(layout: &Layout, time: Timestamp) -> bool {
     let since_epoch = time.as_millis().checked_sub(layout.epoch().as_millis());
     since_epoch.is_some() && time.as_millis() < i64::MAX
 }
 
-/// An instant of the layout's life, the later the greater `place` is. It is exact.
+/// An instant in the layout's life, later for a greater `place`. It is exact.
 fn within_life(layout: &Layout, place: u64) -> Timestamp {
     let length = layout.remaining_life(layout.epoch()).as_millis();
     let length = length.min(u128::from(i64::MAX.cast_unsigned()));

@@ -1,4 +1,4 @@
-//! The faults of Baidu's UidGenerator, and those of Leaf's segment mode, each tried on ours.
+//! The faults of Baidu's UidGenerator and of Leaf's segment mode, each tested on ours.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Two takers that race for the last uid both got it, once in 555 rounds.
+/// Two takers that raced for the last uid both got it, once in 555 rounds.
 #[test]
 fn two_takers_never_both_get_the_last_uid() {
     const ROUNDS: u64 = 100_000;
@@ -68,7 +68,7 @@ fn two_takers_never_both_get_the_last_uid() {
     assert!(issued.into_inner() >= ROUNDS / 2, "the race was for something");
 }
 
-/// Every take below the threshold queued another padding task: 14 million of them.
+/// Every take below the threshold queued another padding: 14 million of them.
 #[test]
 fn takes_below_the_threshold_queue_nothing() {
     let open = Arc::new(AtomicBool::new(true));
@@ -86,7 +86,7 @@ fn takes_below_the_threshold_queue_nothing() {
     let ring = padding.ring();
     open.store(false, Ordering::Release);
     let before = padding.paddings();
-    // All of these are below the threshold once half is gone; the padder is stuck meanwhile.
+    // These are below the threshold once half is gone, and the padder is stuck.
     for _ in 0..1_024 {
         ring.try_take().expect("a full ring");
     }
@@ -99,7 +99,7 @@ fn takes_below_the_threshold_queue_nothing() {
     assert!(padding.paddings() - before <= 2, "{} paddings", padding.paddings() - before);
 }
 
-/// A take failed even when its reject handler had the ring refilled.
+/// A take failed even if its reject handler had the ring refilled.
 #[test]
 fn a_take_whose_handler_waits_for_the_refill_succeeds() {
     let policy = TakePolicy::handler(|take| match take.waited.as_secs() {
@@ -125,7 +125,7 @@ fn builder() -> CachedBuilder {
     CachedUidGenerator::builder().layout(layout()).worker_id(1).namespace(fresh())
 }
 
-/// The rest of a second was dropped each time the ring was full: the clock of the uids ran ahead.
+/// Whenever the ring was full, the rest of a second was dropped, so the uids' clock ran ahead.
 #[test]
 fn no_uid_of_a_tick_is_dropped_because_the_ring_was_full() {
     let generator = builder()
@@ -134,9 +134,9 @@ fn no_uid_of_a_tick_is_dropped_because_the_ring_was_full() {
         .build()
         .expect("builds");
     let (mut expected, mut gaps) = (0, 0);
-    // Until the ring has been full several times, in portions that are no multiple of anything.
+    // Until the ring has been full several times, in odd portions.
     while generator.stats().paddings < 5 || expected < 5 * 8 * 1_024 {
-        // Single takes are what wakes the padder; fills pad for themselves.
+        // Single takes wake the padder; fills pad for themselves.
         let mut uids = vec![Uid::default(); 77];
         generator.fill(&mut uids).expect("waits");
         let singles = generator.uids().take(700).map(|uid| uid.expect("waits"));
@@ -150,7 +150,7 @@ fn no_uid_of_a_tick_is_dropped_because_the_ring_was_full() {
     assert_eq!(gaps, 0, "{:?}", generator.stats().ring);
 }
 
-/// Uids turned negative when the seconds no longer fitted their field.
+/// Uids became negative once the seconds overflowed their field.
 #[test]
 fn uids_end_before_they_wrap() {
     let bits = Bits { time: 2, worker: 51, sequence: 10 };
@@ -173,7 +173,7 @@ fn uids_end_before_they_wrap() {
     }
 }
 
-/// A put handler that threw ended the padding for ever.
+/// A put handler that threw ended the padding forever.
 #[test]
 fn padding_goes_on_when_the_put_handler_panics() {
     let calls = Arc::new(AtomicUsize::new(0));
@@ -188,7 +188,7 @@ fn padding_goes_on_when_the_put_handler_panics() {
     });
 }
 
-/// A policy that waits keeps the ring full all the time.
+/// A waiting policy keeps the ring full.
 #[test]
 fn a_waiting_put_policy_keeps_the_ring_full() {
     let generator = builder()
@@ -221,7 +221,7 @@ fn the_padding_factor_is_obeyed() {
     }
 }
 
-/// A scheduled padding comes whatever the threshold says.
+/// A scheduled padding comes regardless of the threshold.
 #[test]
 fn the_schedule_is_obeyed() {
     let generator = builder().schedule(Duration::from_millis(5)).build().expect("builds");
@@ -229,7 +229,7 @@ fn the_schedule_is_obeyed() {
     wait_until("paddings without takes", || generator.stats().paddings > 3);
 }
 
-/// About 85 bytes a slot of one uid: 5.5 MB at the default size.
+/// About 85 bytes a slot for one uid: 5.5 MB at the default size.
 #[test]
 fn the_default_ring_is_small() {
     let memory = CachedUidGenerator::ring_memory(&Layout::UID_GENERATOR, 3).expect("possible");
@@ -245,7 +245,7 @@ fn the_default_ring_is_small() {
     assert!(error.to_string().contains("2^30"), "{error}");
 }
 
-/// The default epoch ended on a working day; ours has years left, and says so when it has not.
+/// The default epoch ended on a working day. Ours has years left, and warns near its end.
 #[test]
 fn presets_are_alive() {
     for layout in [
@@ -259,8 +259,8 @@ fn presets_are_alive() {
     }
 }
 
-/// A handler may hold the generator itself: dropping the last reference in the padder's own thread
-/// must not make it wait for itself.
+/// A handler may hold the generator itself. Dropping the last reference in the padder's thread must not wait for that
+/// thread.
 #[test]
 fn the_last_reference_may_go_in_the_padders_thread() {
     let slot: Arc<Mutex<Option<CachedUidGenerator>>> = Arc::default();
@@ -275,7 +275,7 @@ fn the_last_reference_may_go_in_the_padders_thread() {
         if let Ok(slot) = slot.lock() {
             match &*slot {
                 None => return true,
-                // Below the threshold the padder fills the ring, and asks the handler.
+                // Below the threshold the padder fills the ring and asks the handler.
                 Some(generator) => {
                     for _ in 0..5_000 {
                         let _ = generator.try_next_uid();
@@ -287,7 +287,7 @@ fn the_last_reference_may_go_in_the_padders_thread() {
     });
 }
 
-/// Segments of a database that is slow, or away.
+/// Segments of a slow or unreachable database.
 struct Database {
     table: MemorySegments,
     delay: Duration,
@@ -325,8 +325,7 @@ impl SegmentStore for Database {
     }
 }
 
-/// A database that takes longer than 10 ms when all is used up made takes fail: 12 to 106 of 5
-/// million.
+/// Takes failed if all was used up and the database took longer than 10 ms: 12 to 106 of 5 million.
 #[test]
 fn takes_wait_for_a_database_that_is_slow_when_all_is_used_up() {
     let mut database = Database::new(100);
@@ -342,7 +341,7 @@ fn takes_wait_for_a_database_that_is_slow_when_all_is_used_up() {
     assert_eq!((stats.taken, stats.rejects), (1_200, 0));
 }
 
-/// `init` succeeded with the database down.
+/// `init` succeeded without the database.
 #[test]
 fn a_generator_of_segments_does_not_start_while_the_database_is_down() {
     let database = Database::new(100);
@@ -351,7 +350,7 @@ fn a_generator_of_segments_does_not_start_while_the_database_is_down() {
     assert!(error.to_string().contains("is away"), "{error}");
 }
 
-/// A tag that was removed threw a null pointer.
+/// A removed tag threw a null pointer exception.
 #[test]
 fn a_removed_tag_has_an_error_of_its_own() {
     let database = Database::new(100);
@@ -364,7 +363,7 @@ fn a_removed_tag_has_an_error_of_its_own() {
     assert!(matches!(error, SegmentError::RemovedTag(_)), "{error}");
 }
 
-/// A load in the background that failed to start blocked all loading for ever.
+/// A background load that failed to start blocked all loading forever.
 #[test]
 fn loading_goes_on_after_a_load_that_failed() {
     let database = Database::new(10);
@@ -374,7 +373,7 @@ fn loading_goes_on_after_a_load_that_failed() {
         generator.next_id("orders").expect("waits");
         down.store(true, Ordering::Relaxed);
         let failures = generator.stats("orders").expect("there").load_failures;
-        // A load that began before may still bring a segment: all of it is taken, too.
+        // A load that began before may still bring a segment; take all of it, too.
         wait_until("a load fails", || {
             while generator.try_next_id("orders").is_ok() {}
             generator.stats("orders").expect("there").load_failures > failures

@@ -1,4 +1,4 @@
-//! What a segment generator promises, on tables that are slow, fail, come back, or hold nonsense.
+//! What a segment generator guarantees on tables that are slow, fail, recover or hold nonsense.
 
 mod ahead;
 mod outages;
@@ -57,7 +57,7 @@ fn every_id_of_every_tag_is_given_out_once() {
     assert_eq!(table.log.lock().expect("whole").at_once, 1, "one load of a tag at a time");
 }
 
-/// Between threads that know of each other: who begins later gets more.
+/// Ids also increase between threads: a take that begins later gets a greater id.
 #[test]
 fn ids_increase_from_taker_to_taker() {
     let table = Table::new(&[("orders", 5)]);
@@ -167,7 +167,7 @@ fn after_close_nothing_in_memory_is_given_out() {
     assert_eq!((stats.left, stats.discarded, stats.taken), (0, stats.reserved - 500, 500));
 }
 
-/// Dropped while the store is being asked: the takers go at once, the thread when it can.
+/// Dropped while the store is asked: the takers end at once, the thread when it can.
 #[test]
 fn a_generator_that_is_dropped_takes_its_thread_and_store_along() {
     let table = Table::new(&[("orders", 10)]);
@@ -204,7 +204,7 @@ fn ten_thousand_tags_share_one_thread() {
             assert_eq!(generator.next_id(name).expect("waits"), start * 1_000 + round);
         }
     }
-    // Other tests of this program have theirs.
+    // Other tests of this program have threads.
     assert!(threads() < before + 100, "{before} threads before, {} with it", threads());
     assert_eq!(generator.tags().expect("the parent").len(), 10_000);
 }

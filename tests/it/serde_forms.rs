@@ -1,4 +1,4 @@
-//! Layouts, decoded uids and stats with serde. Uids are in src/serde_forms.rs.
+//! Layouts, decoded uids and stats with serde. src/serde_forms.rs tests uids.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use uidring::{
 };
 use uidring_testkit::namespace::fresh;
 
-/// Asserts that a value is written as this JSON, and read back from it.
+/// Asserts that a value serializes to this JSON, and reads back from it.
 fn assert_json<T>(value: &T, json: &Value)
 where
     T: Debug + PartialEq + serde::Serialize + serde::de::DeserializeOwned,
@@ -94,7 +94,7 @@ fn stats_are_read_as_they_are_written() {
     assert_eq!(json["taken"], json!(1));
 }
 
-/// Stats of an older version lack what is new.
+/// Stats from an older version lack newer fields.
 #[test]
 fn what_stats_lack_is_zero() {
     let lease = json!({"time_left_millis": 1_500, "horizon_left_millis": 20_000, "is_lost": true});

@@ -1,8 +1,8 @@
-//! All there is of small layouts: every number, every field that is one too great, every range of ticks.
+//! Small layouts, exhaustively: every number, every field that is one too great, every range of ticks.
 
 use uidring::{Bits, Fields, Layout, Tick, Timestamp, Uid};
 
-/// All layouts of up to so many bits, with ticks of both lengths.
+/// Returns all layouts of up to this many bits, with both kinds of ticks.
 fn layouts(total: u8) -> impl Iterator<Item = Layout> {
     let widths = (1..total).flat_map(move |time| {
         (1..total - time).flat_map(move |worker| {
@@ -20,7 +20,7 @@ fn uid(number: u64) -> Uid {
     Uid::new(number).expect("63 bits")
 }
 
-/// How many ticks, worker ids and sequence numbers there are, by multiplication.
+/// Returns the numbers of ticks, worker ids and sequence numbers, by multiplication.
 fn counts(layout: &Layout) -> [u64; 3] {
     let Bits { time, worker, sequence } = layout.bits();
     [time, worker, sequence].map(|width| (0..width).fold(1, |count, _| count * 2))
@@ -32,7 +32,7 @@ fn every_number_is_the_uid_of_the_fields_that_count_up_to_it() {
     for layout in layouts(12) {
         let [ticks, workers, sequences] = counts(&layout);
         let mut number = 0;
-        // In the order of ticks, workers and sequences, numbers are those from 0 on, without a gap.
+        // In the order of tick, worker and sequence, the uids count from 0 without a gap.
         for tick in 0..ticks {
             for worker_id in 0..workers {
                 for sequence in 0..sequences {

@@ -1,4 +1,4 @@
-//! Generators that would start ahead of the clock: what they wait for, what they say, and what they refuse.
+//! Generators that would start ahead of the clock: what they wait for, log and refuse.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,10 +19,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 const WAITED: Duration = Duration::from_secs(180);
 
-/// Longer than anything here takes, on however busy a machine.
+/// More than a busy machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A clock that goes on by 20 s each time it is read, up to a second after `WAITED`.
+/// A clock that advances by 20 s at each reading, up to a second after `WAITED`.
 #[derive(Clone, Debug)]
 struct Hurrying(Arc<AtomicI64>);
 
@@ -43,7 +43,7 @@ fn start() -> Timestamp {
     "2026-06-01".parse().expect("a time")
 }
 
-/// The last uid of the tick this far ahead.
+/// Returns the last uid of the tick this far ahead.
 fn ahead(by: Duration) -> Uid {
     let tick = LAYOUT.tick_at(start().saturating_add(by)).expect("in range");
     let sequence = LAYOUT.max_sequence();
@@ -62,7 +62,7 @@ impl LeaseBackend for Keeper {
     }
 }
 
-/// What may have issued uids of the future.
+/// Who may have issued uids of the future.
 #[derive(Clone, Copy, Debug)]
 enum Before {
     Caller,
@@ -70,8 +70,7 @@ enum Before {
     Process,
 }
 
-/// A name, and a generator of worker 7 that borrows for up to a time, or of the clock, which may wait
-/// that long.
+/// Builds a generator of worker 7 whose predecessor, `$before`, was ahead of the clock by `$by`.
 macro_rules! build {
     ($builder:expr, $before:expr, $by:expr, $clock:expr, $wait:expr) => {{
         let name = fresh();
@@ -157,7 +156,7 @@ fn a_start_that_may_be_ahead_says_so_once() {
         let generator = build!(builder, before, HOUR, clock, Duration::ZERO).expect("allowed");
         assert!(generator.next_uid().expect("ready") > ahead(HOUR));
         let text = log.text();
-        // The earlier generator of the process has one as well.
+        // The process's earlier generator logs one as well.
         let expected = if let Before::Process = before { 2 } else { 1 };
         let lines: Vec<_> = text.lines().filter(|line| line.contains("generator starts")).collect();
         assert_eq!(lines.len(), expected, "{text}");
@@ -165,7 +164,7 @@ fn a_start_that_may_be_ahead_says_so_once() {
     }
 }
 
-/// Nothing waits for a tick that is just used up, not even where the clock stands still.
+/// Nothing waits for a tick that was just used up, even if the clock stands still.
 #[test]
 fn the_next_tick_is_left_to_the_takes() {
     for before in [Before::Caller, Before::Lease] {
@@ -179,7 +178,7 @@ fn the_next_tick_is_left_to_the_takes() {
     }
 }
 
-/// Counts its renewals, and sets the clock on at the third.
+/// Counts its renewals, and advances the clock at the third.
 #[derive(Clone)]
 struct Renewed(Arc<AtomicI64>, ManualClock);
 
@@ -209,7 +208,7 @@ fn a_lease_is_renewed_while_its_start_waits() {
     assert!(generator.next_uid().expect("ready") > ahead(WAITED));
 }
 
-/// Counts what it is asked for: renewals, at the third of which the clock goes back by hours, and releases.
+/// Counts renewals and releases. At the third renewal the clock goes back by hours.
 struct GivenBack(Arc<AtomicI64>, Arc<AtomicI64>, ManualClock);
 
 impl LeaseBackend for GivenBack {
@@ -240,7 +239,7 @@ fn a_wait_that_fails_gives_the_lease_back() {
     assert_eq!(released.load(Ordering::SeqCst), 1);
 }
 
-/// What is left of a tick belongs to that tick, which the clock has to reach.
+/// The rest of a tick belongs to that tick, which the clock must reach.
 #[test]
 fn a_tick_that_is_used_in_part_is_waited_for() {
     let clock = ManualClock::new(start());

@@ -1,5 +1,5 @@
-//! Millions of uids, serially and by many threads, under every take policy: unique, positive,
-//! inside the ticks that the generator walked, and increasing in every thread.
+//! Millions of uids, serially and in many threads, under every take policy: unique, positive, within the ticks that the
+//! generator used, and increasing in each thread.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use uidring_testkit::namespace::fresh;
 
 const COUNT: usize = 7_000_000;
 
-/// A layout whose smallest ring holds two uids: with boost power 0 it is dry all the time.
+/// A layout whose smallest ring holds two uids: with boost power 0 it is always running dry.
 fn smallest() -> Layout {
     let bits = Bits { time: 40, worker: 10, sequence: 1 };
     Layout::new(bits, Tick::Second, "2026-01-01".parse().expect("a date")).expect("possible")
@@ -24,7 +24,7 @@ fn threads() -> usize {
     2 * thread::available_parallelism().map_or(2, NonZero::get)
 }
 
-/// The next uid, tried again and again where the policy does not wait by itself.
+/// Returns the next uid; retries if the policy does not wait.
 fn insist(generator: &CachedUidGenerator) -> Uid {
     loop {
         match generator.next_uid() {
@@ -69,7 +69,7 @@ fn check(generator: &CachedUidGenerator, mut uids: Vec<Uid>, started: Timestamp)
     uids.dedup();
     assert_eq!(uids.len(), count, "unique");
     let layout = generator.layout();
-    // The last tick that can have been begun: a run is a tick's.
+    // The last tick that can have begun: each run is a tick.
     let walked = generator.stats().ring.runs + 1;
     let first_tick = layout.tick_at(started).expect("in the layout");
     let now = layout.tick_at(SystemClock.now()).expect("in the layout");

@@ -1,4 +1,4 @@
-//! The one door to worker ids: what a builder asks a source for, and when.
+//! What a builder requests from a source of worker ids, and when.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use uidring::{
 };
 use uidring_testkit::namespace::fresh;
 
-/// Notes what it is asked for.
+/// Records its requests.
 #[derive(Clone, Default)]
 struct Noting(Arc<Mutex<Vec<WorkerRequest>>>);
 
@@ -110,7 +110,7 @@ fn what_a_source_gives_is_checked() {
     assert!(matches!(cached().worker_from(Failing).build(), Err(Error::NoWorkerId)));
 }
 
-/// A lease that counts how often it was given back.
+/// A lease that counts its releases.
 #[derive(Clone, Default)]
 struct Counting(Arc<AtomicUsize>);
 
@@ -144,7 +144,7 @@ fn a_lease_of_a_source_is_used_and_given_back() {
     }
 }
 
-/// The worker id, or a lease of it.
+/// The worker id, or its lease.
 #[test]
 fn what_a_failed_start_was_given_is_free_again() {
     struct Panicking;
@@ -179,7 +179,7 @@ fn what_a_failed_start_was_given_is_free_again() {
     builder().worker_from(Leasing(counting)).build().expect("free again");
 }
 
-/// A source may itself build a generator of the worker id that it gives.
+/// A source may itself build a generator with the worker id that it returns.
 #[test]
 fn a_source_that_builds_with_its_own_worker_id() {
     struct Building(String, Mutex<Option<CachedUidGenerator>>, bool);

@@ -16,7 +16,6 @@ Usage: uidring-rivals [--rounds N] [--slice-ms N] [--raw FILE] [--only SUBSTRING
   --help            this text
 ";
 
-/// What the user asked for.
 #[derive(Debug)]
 pub struct Args {
     pub rounds: usize,
@@ -25,7 +24,7 @@ pub struct Args {
     pub only: Option<String>,
 }
 
-/// What to do instead of measuring.
+/// Why not to measure.
 #[derive(Debug)]
 pub enum Stop {
     Help,

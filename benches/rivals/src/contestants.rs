@@ -1,4 +1,4 @@
-//! Who takes part in which shape.
+//! The contestants of each shape.
 
 mod counters;
 mod ferroid;
@@ -43,7 +43,7 @@ impl Shape {
         }
     }
 
-    /// The contestant that `time ÷ uidring` is taken to.
+    /// The contestant for `time ÷ uidring`.
     pub fn uidring(self) -> &'static str {
         match self {
             Self::Single | Self::Pair => uidring::CACHED,
@@ -53,22 +53,21 @@ impl Shape {
     }
 }
 
-/// The contestant that `time ÷ fetch_add` is taken to, in every shape.
+/// The contestant for `time ÷ fetch_add`, in every shape.
 pub const REFERENCE: &str = counters::FETCH_ADD;
 
-/// Someone to be measured.
+/// A generator to measure.
 pub struct Contestant {
     pub name: &'static str,
     pub note: &'static str,
-    /// Made only when it is certain to be measured: some sleep, some start threads.
+    /// Called only for contestants that are measured: some sleep, some start threads.
     pub make: Box<dyn FnOnce() -> Work>,
 }
 
-/// All of a shape.
 #[derive(Default)]
 pub struct Field {
     pub contestants: Vec<Contestant>,
-    /// Who is missing, and why.
+    /// Missing contestants, with reasons.
     pub skipped: Vec<(&'static str, &'static str)>,
 }
 
@@ -87,7 +86,6 @@ impl Field {
     }
 }
 
-/// Everyone of a shape.
 pub fn field(shape: Shape) -> Field {
     let mut field = Field::default();
     counters::enter(shape, &mut field);

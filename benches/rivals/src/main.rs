@@ -1,4 +1,4 @@
-//! Measures uidring against other id generators, in one process and interleaved; see README.md.
+//! Measures uidring against other id generators, interleaved in one process; see README.md.
 
 mod args;
 mod contestants;
@@ -42,9 +42,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures one shape after the other; false if `--only` left nothing to measure.
+/// Measures one shape after another. Returns false if `--only` leaves nothing to measure.
 fn run(args: &Args) -> io::Result<bool> {
-    // Before anything is measured: a path that cannot be written should not cost a whole run.
+    // First, so that an unwritable path fails before the measurements.
     let mut raw = match &args.raw {
         Some(path) => {
             let named = |error| io::Error::other(format!("{}: {error}", path.display()));

@@ -1,4 +1,4 @@
-//! Rounds: every contestant of a shape in turn, in an order that rotates.
+//! Rounds with every contestant of a shape, in rotating order.
 
 use std::time::Duration;
 
@@ -12,15 +12,14 @@ pub struct Measured {
     pub runs: Vec<Run>,
 }
 
-/// What a table says of a contestant.
+/// A contestant's row of the table.
 pub struct Summary {
     pub nanos_per_id: f64,
-    /// The time per id as a multiple of the bare atomic addition's, and of uidring's.
+    /// The time per id as a multiple of a bare atomic addition's and of uidring's.
     pub to_reference: f64,
     pub to_uidring: f64,
 }
 
-/// Measures contestants against each other.
 pub fn measure(contestants: Vec<Contestant>, rounds: usize, slice: Duration) -> Vec<Measured> {
     let mut field: Vec<_> = contestants
         .into_iter()
@@ -33,7 +32,7 @@ pub fn measure(contestants: Vec<Contestant>, rounds: usize, slice: Duration) -> 
     let count = field.len();
     for round in 0..rounds {
         for turn in 0..count {
-            // Rotated, so that nobody always follows the same neighbour's heat and caches.
+            // Rotate, so that no contestant always runs after the same neighbour.
             let (work, ids, measured) = &mut field[(turn + round) % count];
             measured.runs.push(work(*ids));
         }
@@ -41,7 +40,7 @@ pub fn measure(contestants: Vec<Contestant>, rounds: usize, slice: Duration) -> 
     field.into_iter().map(|(_, _, measured)| measured).collect()
 }
 
-/// How many ids fill a slice; warms the contestant up by the way.
+/// Returns how many ids fill a slice. Also warms the contestant up.
 fn calibrate(work: &mut Work, slice: Duration) -> u64 {
     let mut ids = 4096;
     loop {
@@ -53,8 +52,7 @@ fn calibrate(work: &mut Work, slice: Duration) -> u64 {
     }
 }
 
-/// The medians. Ratios are taken within each round first: what slows a whole round down, slows
-/// both sides of them.
+/// Computes the medians. Ratios are taken within each round first, because what slows a whole round slows both sides.
 pub fn summarise(all: &[Measured], one: &Measured, uidring: &str) -> Summary {
     let ratio_to = |name: &str| {
         let other = all.iter().find(|other| other.name == name).expect("always measured");

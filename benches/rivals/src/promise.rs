@@ -1,7 +1,7 @@
-//! What a contestant's ids promise, checked on samples outside the measured time: who is fast
-//! because it repeats itself should not appear in a table.
+//! What a contestant's ids promise, checked on samples outside the measured time. A generator that is fast because it
+//! repeats ids must not appear in a table.
 
-/// An id of any contestant, as a number for the checks.
+/// An id of a contestant, as a number for the checks.
 pub trait Id: Copy + Send + 'static {
     fn number(self) -> u128;
 }
@@ -42,23 +42,23 @@ impl Id for ulid::Ulid {
     }
 }
 
-/// What one thread saw of its ids.
+/// A sample of one thread's ids.
 pub struct Seen {
     /// The last id before the measured time.
     pub before: u128,
-    /// How many ids were taken in the measured time.
+    /// The number of ids taken in the measured time.
     pub timed: u64,
-    /// The ids that followed it.
+    /// The ids after it.
     pub after: Vec<u128>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Each id is the one before plus one; only for one thread.
+    /// Each id is the previous one plus one; only for one thread.
     Consecutive,
-    /// Each id of a thread is greater than the one before.
+    /// Each id of a thread is greater than the previous one.
     Increasing,
-    /// No id comes twice; nothing about order.
+    /// No id repeats; the order is free.
     Unique,
 }
 
@@ -69,7 +69,7 @@ impl Promise {
         let pairs = seen.after.windows(2);
         match self {
             Self::Consecutive => {
-                // This one proves the measured loop itself: not one id more or less.
+                // Checks the measured loop itself: not one id more or less.
                 assert_eq!(first - seen.before, u128::from(seen.timed) + 1, "ids were skipped");
                 assert!({ pairs }.all(|pair| pair[0] + 1 == pair[1]), "ids were skipped");
             }
@@ -82,7 +82,7 @@ impl Promise {
     }
 }
 
-/// Panics if an id comes twice in the threads' samples taken together.
+/// Panics if an id repeats in the threads' samples together.
 pub fn check_distinct(threads: &[Seen]) {
     let mut all: Vec<u128> = Vec::new();
     for seen in threads {

@@ -1,4 +1,4 @@
-//! What is printed: the machine, the tables, the raw data.
+//! The output: machine, tables, raw data.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::thread;
 use crate::contestants::Shape;
 use crate::measure::{Measured, summarise};
 
-/// The packages whose versions a reader wants to know.
+/// The packages whose versions are printed.
 const PACKAGES: [&str; 10] = [
     "uidring",
     "crossbeam-queue",
@@ -21,7 +21,7 @@ const PACKAGES: [&str; 10] = [
     "uuid",
 ];
 
-/// Where and when, and what against what.
+/// Returns the date, the machine and the versions.
 pub fn header() -> [String; 3] {
     let cpu = fs::read_to_string("/proc/cpuinfo").ok();
     let cpu = cpu.as_deref().and_then(|text| {
@@ -42,8 +42,7 @@ pub fn header() -> [String; 3] {
     [machine, date, versions.join(", ")]
 }
 
-/// The version that this program was built with. Where the lock file has several, the last one is
-/// the newest, which is ours.
+/// Returns the version in the lock file. If there are several, the last is the newest, which this program uses.
 fn version(package: &str) -> &'static str {
     let lock = include_str!("../Cargo.lock");
     let name = format!("name = \"{package}\"");
@@ -56,7 +55,6 @@ fn version(package: &str) -> &'static str {
     version
 }
 
-/// A shape's table.
 pub fn table(
     out: &mut impl Write,
     shape: Shape,
@@ -96,7 +94,7 @@ pub fn raw_header(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "shape,contestant,round,ids,nanoseconds")
 }
 
-/// Every run of a shape. Names have no comma and no quote, so they need no quoting.
+/// Writes every run of a shape. Names have no comma or quote, so they need no quoting.
 pub fn raw(out: &mut impl Write, shape: Shape, all: &[Measured]) -> io::Result<()> {
     for one in all {
         for (round, run) in one.runs.iter().enumerate() {

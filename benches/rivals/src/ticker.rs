@@ -1,7 +1,7 @@
-//! A clock that is one atomic load: ferroid's, whose thread counts the milliseconds.
+//! A clock that costs one atomic load: ferroid's, whose thread counts milliseconds.
 //!
-//! Rivals that take a clock from their caller are measured with their own and with this one, so
-//! that none of them is slow only because the operating system's clock is.
+//! Rivals whose clock can be set are measured with their own and with this one, so that none is slow only because of
+//! the operating system's clock.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use ferroid::time::{MonotonicClock, TimeSource};
 /// 2026-01-01T00:00:00Z, in milliseconds since 1970.
 pub const EPOCH_MILLIS: u64 = 1_767_225_600_000;
 
-/// The milliseconds since 2026.
+/// Returns a clock of milliseconds since 2026.
 pub fn since_2026() -> MonotonicClock {
     MonotonicClock::with_epoch(Duration::from_millis(EPOCH_MILLIS))
 }
 
-/// The milliseconds since 1970.
+/// A clock of milliseconds since 1970.
 #[derive(Clone, Debug)]
 pub struct Ticker(MonotonicClock);
 

@@ -1,4 +1,4 @@
-//! The measured loops, the same ones for every contestant.
+//! The measured loops, the same for every contestant.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
@@ -12,19 +12,19 @@ use crossbeam_utils::CachePadded;
 
 use crate::promise::{Id, Promise, Seen, check_distinct};
 
-/// How many ids one bulk call fills.
+/// The number of ids of one bulk call.
 pub const FILL: usize = 4096;
 
-/// How many ids are checked after each measured stretch, per thread.
+/// The number of ids that are checked per thread after each measured stretch.
 const SAMPLE: usize = 2 * FILL;
 
-/// Threads of the shared shape.
+/// The threads of the shared shape.
 const THREADS: usize = 2;
 
-/// So many ids a thread of the shared shape takes before it looks whether there is more to do.
+/// Ids that a thread of the shared shape takes before it looks for more work.
 const PORTION: u64 = 1024;
 
-/// Takes about so many ids, and checks a sample of those that follow.
+/// Takes about this many ids, and checks a sample of the following ones.
 pub type Work = Box<dyn FnMut(u64) -> Run>;
 
 /// One measured stretch.
@@ -36,8 +36,8 @@ pub struct Run {
 
 /// One thread that takes one id per call.
 ///
-/// The state lies in a local variable while it is measured, so that a generator without shared
-/// parts can live in registers, as it would in a caller's loop.
+/// The state is in a local variable meanwhile, so that a generator without shared parts can live in registers, as in a
+/// caller's loop.
 pub fn single<S: 'static, I: Id>(
     state: S,
     promise: Promise,
@@ -61,11 +61,10 @@ pub fn single<S: 'static, I: Id>(
     })
 }
 
-/// Two threads that take one id per call from one generator. The time is that from the first
-/// thread's start to the last one's end.
+/// Two threads that take one id per call from one generator, timed from the first start to the last end.
 ///
-/// The threads share the work in portions, so that both are at it until the end: with a fixed
-/// half each, the slower one would finish alone, undisturbed.
+/// They share the work in portions, so that both work until the end. With fixed halves, the slower one would finish
+/// alone and undisturbed.
 pub fn pair<S: Send + Sync + 'static, I: Id>(
     state: S,
     promise: Promise,
@@ -95,7 +94,7 @@ pub fn pair<S: Send + Sync + 'static, I: Id>(
                 timed += PORTION;
             }
             let end = Instant::now();
-            // The sample is worth most while both threads take.
+            // The sample is most useful while both threads take.
             barrier.wait();
             for _ in 0..SAMPLE {
                 after.push(next(&state).number());
@@ -120,7 +119,7 @@ pub fn pair<S: Send + Sync + 'static, I: Id>(
     })
 }
 
-/// One thread that fills [`FILL`] ids per call; the state holds the buffer.
+/// One thread that fills [`FILL`] ids per call. The state holds the buffer.
 pub fn bulk<S: 'static, I: Id>(
     state: S,
     promise: Promise,
@@ -133,7 +132,7 @@ pub fn bulk<S: 'static, I: Id>(
         let before = fill(&mut state).last().expect("a fill has ids").number();
         let start = Instant::now();
         for _ in 0..fills {
-            // Through the slice the compiler must have written every id.
+            // The slice forces the compiler to write every id.
             black_box(fill(&mut state));
         }
         let elapsed = start.elapsed();

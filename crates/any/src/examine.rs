@@ -16,7 +16,7 @@ use uidring_store::{
 use crate::options::Options;
 use crate::rows;
 use crate::source::Source;
-use crate::worker::WorkerKind;
+use crate::worker::{self, WorkerKind};
 
 /// A layout or table that ends sooner is a risk.
 const SOON: Duration = Duration::from_secs(365 * 86_400);
@@ -112,7 +112,10 @@ impl Options {
         let wanted = match self.store_use() {
             Ok(wanted) => wanted,
             Err(error) => {
-                findings.push(Finding::error("options", &error));
+                // A store without ordinals says so first.
+                let (kind, layout) = (self.worker_kind(), self.layout());
+                let source = worker::source(kind, store, &self.given, layout);
+                findings.push(Finding::error("options", source.as_ref().err().unwrap_or(&error)));
                 return None;
             }
         };

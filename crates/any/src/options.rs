@@ -255,9 +255,10 @@ impl Options {
     fn read(text: &str, place: &str, is_absolute: bool) -> Result<Self, Error> {
         let form = if text.starts_with("worker:") { worker::FORM } else { FORM };
         let source = Source::of(text).map_err(|problem| address(form, place, problem))?;
-        let wrong = |problem| wrong(&source, place, problem);
-        let url = source.split(text).map_err(wrong)?;
-        let given = Given::read(&source.takers(), &url.parameters).map_err(wrong)?;
+        let url = source.split(text).map_err(|problem| address(source.form(), place, problem))?;
+        let given = Given::read(&source.takers(), &url.parameters);
+        let given =
+            given.map_err(|problem| ServerError::Options { problem, place: place.into() })?;
         if !given.harmless().is_empty() {
             let names = given.harmless().join(", ");
             log!(debug, "these parameters of the URL {place} change nothing: {names}");
@@ -287,7 +288,7 @@ impl Options {
         }
         let own = match self.source {
             Source::Store(kind) if kind.is_file => {
-                Some(("its path".into(), self.url.path.concat()))
+                Some(("the path".into(), self.url.path.concat()))
             }
             _ => None,
         };
@@ -299,7 +300,7 @@ impl Options {
         });
         let mut paths = own.into_iter().chain(given);
         match paths.find(|(_, path)| !path.is_empty() && !path.starts_with('/')) {
-            Some((what, _)) => Err(self.wrong(format!(
+            Some((what, _)) => Err(self.unfit(format!(
                 "{what} is relative, and would mean another file in another folder; write an absolute path"
             ))),
             None => Ok(()),
@@ -433,10 +434,6 @@ impl Options {
         ServerError::Options { problem: problem.into(), place: self.place.clone() }.into()
     }
 
-    fn wrong(&self, problem: impl Into<String>) -> Error {
-        wrong(&self.source, &self.place, problem.into())
-    }
-
     /// Adds where a URL was found to an engine's error.
     fn placed(&self, error: Error) -> Error {
         match error.store() {
@@ -446,10 +443,6 @@ impl Options {
             _ => error,
         }
     }
-}
-
-fn wrong(source: &Source, place: &str, problem: String) -> Error {
-    address(source.form(), place, problem)
 }
 
 fn address(form: &'static str, place: &str, problem: String) -> Error {

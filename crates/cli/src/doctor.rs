@@ -10,6 +10,7 @@ use uidring_any::{Examined, Finding, Options, Verdict};
 use crate::advice::with_flags;
 use crate::args::url::UrlArgs;
 use crate::failure::Failure;
+use crate::report;
 use crate::stdio;
 
 /// Look for what could go wrong with a store
@@ -94,7 +95,8 @@ fn text(examined: &Examined) -> String {
         let text = on_one_line(&finding.text);
         format!("  {:<4}  {}: {text}", word(finding.verdict), finding.about)
     };
-    let lines = examined.findings.iter().map(line);
+    let is_shown = |finding: &&Finding| !report::is_quiet() || finding.verdict != Verdict::Good;
+    let lines = examined.findings.iter().filter(is_shown).map(line);
     std::iter::once(on_one_line(&examined.place)).chain(lines).collect::<Vec<_>>().join("\n")
 }
 

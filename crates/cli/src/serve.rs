@@ -41,7 +41,7 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         .threads(args.limits.threads.unwrap_or_else(usual_threads));
     let (mut access, mut server) = Access::open(&args, server)?;
     if args.check {
-        let asks_server = check::check(&names)?;
+        let asks_server = check::check(names)?;
         report::note(match asks_server {
             false => "the settings are right",
             true => "the settings are right; the store was not asked (`uidring doctor` asks it)",

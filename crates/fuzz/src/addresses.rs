@@ -1,5 +1,5 @@
-//! Where servers are: URLs, endpoints, hosts. `PW` in an input stands for a secret, which no error shows wherever it
-//! is, unless it is the name of a file, nor what is read, where it is a password.
+//! Addresses of servers: URLs, endpoints, hosts. `PW` in an input stands for a secret. No error may show it, except as
+//! the name of a file. A value may not show it where it is a password.
 
 use std::error::Error;
 use std::fmt::{Debug, Display};
@@ -12,14 +12,14 @@ use uidring_postgres::PostgresStore;
 use uidring_store::TableError;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 
-/// With a digit, as parameters of URLs have none: errors name those.
+/// With a digit: errors name URL parameters, and those have none.
 const SECRET: &str = "s3cretpw";
 
-/// A URL of any engine, with options of generators.
+/// A URL of any engine, with generator options.
 pub fn url(bytes: &[u8]) {
     is_silent(bytes, |url| {
         let options = uidring_any::Options::from_url(url)?;
-        // A worker id has no store.
+        // A fixed worker id has no store.
         Ok(options.store().map(|store| store.to_string()).unwrap_or_default())
     });
 }
@@ -39,7 +39,7 @@ pub fn etcd(bytes: &[u8]) {
     assert_eq!(prefix, "/uidring/");
     let hosts = hosts.split(',').map(|host| host.trim_start_matches("https://"));
     hosts.for_each(check_host);
-    // What is shown names the same servers.
+    // The displayed text names the same servers.
     let again = EtcdStore::new(store.split(' ').next().unwrap_or_default());
     assert_eq!(again.expect("its own text").to_string(), store);
 }
@@ -67,7 +67,7 @@ fn check_host(text: &str) {
     assert!(!text.is_empty() && !text.starts_with(':') && !text.contains('@'), "{text:?}");
 }
 
-/// Reads a text; returns what is shown of what was read.
+/// Reads a text, and returns what is displayed of the result.
 fn is_silent<T: Debug + Display>(
     bytes: &[u8],
     read: impl Fn(&str) -> Result<T, uidring::Error>,
@@ -91,7 +91,7 @@ fn is_silent<T: Debug + Display>(
             }
             if let Some(file) = file_of(&error) {
                 let name = file.display().to_string();
-                // Quoted, as people read it, and as it is.
+                // In the forms that errors use: quoted, readable, unchanged.
                 for text in [format!("{file:?}"), on_one_line(&name), name] {
                     all = all.replace(&text, "");
                 }
@@ -102,7 +102,7 @@ fn is_silent<T: Debug + Display>(
     }
 }
 
-/// The file that an error names.
+/// Returns the file that an error names.
 fn file_of(error: &uidring::Error) -> Option<&Path> {
     let uidring::Error::Store(error) = error else { return None };
     match error.downcast_ref() {
@@ -111,7 +111,7 @@ fn file_of(error: &uidring::Error) -> Option<&Path> {
     }
 }
 
-/// Whether the secret is in the password alone.
+/// Whether the secret is only in the password.
 fn has_password(text: &str) -> bool {
     let parts = text.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
     let Some((login, rest)) = parts else { return false };

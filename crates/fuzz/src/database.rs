@@ -1,5 +1,5 @@
-//! A file of SQLite with bytes of it changed: whatever is left of it, a run is given no worker id and no id of a
-//! segment twice, and nothing panics or hangs.
+//! SQLite files with changed bytes: whatever is left, a run gets no worker id and no id of a segment twice, and nothing
+//! panics or hangs.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 
-/// Each three bytes of an input are a place in the file and what stands there.
+/// Every three input bytes are an offset in the file and its new byte.
 pub fn sqlite(bytes: &[u8]) {
     let mut database = template().clone();
     for change in bytes.chunks_exact(3) {
@@ -23,13 +23,13 @@ pub fn sqlite(bytes: &[u8]) {
     let path = folder.path().join("ids.db");
     fs::write(&path, database).expect("writes");
     let (ids, segments) = use_up(&path);
-    // Where something was changed, errors are as good as ids.
+    // After a change, errors are as good as ids.
     assert!(bytes.len() >= 3 || ids.len() == 2 && segments.len() == 2, "{ids:?} {segments:?}");
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "worker ids {ids:?}");
     assert!(segments.windows(2).all(|pair| pair[0].1 <= pair[1].0), "segments {segments:?}");
 }
 
-/// Worker ids, and ranges of one tag, as far as they are given.
+/// Takes worker ids and ranges of one tag, as far as possible.
 fn use_up(path: &Path) -> (Vec<u64>, Vec<(u64, u64)>) {
     let store = SqliteStore::new(path).create(true);
     let assign = |_| store.worker_nodes().assign(&Layout::UID_GENERATOR).ok();
@@ -50,7 +50,7 @@ fn use_up(path: &Path) -> (Vec<u64>, Vec<(u64, u64)>) {
     (ids, ranges)
 }
 
-/// A file with a row in each table.
+/// Returns a file with a row in each table.
 fn template() -> &'static Vec<u8> {
     static TEMPLATE: OnceLock<Vec<u8>> = OnceLock::new();
     TEMPLATE.get_or_init(|| {

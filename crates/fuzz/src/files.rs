@@ -1,4 +1,4 @@
-//! Files that users write: those of secrets, and those of certificates and keys.
+//! Files of users: secrets, certificates and keys.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ thread_local! {
     static FOLDER: RefCell<Option<TempDir>> = const { RefCell::new(None) };
 }
 
-/// A file with these bytes, in a folder that stays as long as its thread.
+/// Writes a file in the thread's temporary folder.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     FOLDER.with_borrow_mut(|folder| {
         let folder = folder.get_or_insert_with(|| tempfile::tempdir().expect("a folder"));
@@ -25,7 +25,7 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     })
 }
 
-/// A file of certificates and a key: no error repeats a line of it.
+/// A file of certificates and a key. No error repeats one of its lines.
 pub fn pem(bytes: &[u8]) {
     let path = file("pem", bytes);
     let path = path.as_path();
@@ -37,11 +37,11 @@ pub fn pem(bytes: &[u8]) {
     let etcd = EtcdStore::new("https://h").expect("an endpoint");
     quiet(bytes, etcd.clone().tls_authority(path));
     quiet(bytes, etcd.tls_client(path, path));
-    // Whoever is trusted is in the file.
+    // A trusted certificate must be in the file.
     assert!(!trusted || bytes.windows(11).any(|part| part == b"CERTIFICATE"));
 }
 
-/// A file whose first line is a URL, or user and password: it is read as that line is, and no error repeats it.
+/// A file whose first line is a URL, or user and password. It reads like that line, and no error repeats it.
 pub fn secrets(bytes: &[u8]) {
     let path = file("secrets", bytes);
     let path: &Path = &path;
@@ -63,7 +63,7 @@ pub fn secrets(bytes: &[u8]) {
     assert_eq!(quiet(bytes, zookeeper.auth_file(path)), has_login, "{text:?}");
 }
 
-/// Whether it was read; if not, that the error repeats no line that may be secret.
+/// Returns whether it was read. If not, checks that the error repeats no line that may be secret.
 fn quiet<T>(bytes: &[u8], read: Result<T, uidring::Error>) -> bool {
     let Err(error) = read else { return true };
     let (mut all, mut cause) = (String::new(), Some(&error as &dyn std::error::Error));
@@ -72,7 +72,7 @@ fn quiet<T>(bytes: &[u8], read: Result<T, uidring::Error>) -> bool {
         cause = error.source();
     }
     for line in String::from_utf8_lossy(bytes).lines().map(str::trim) {
-        // What is short may be a word of the error by chance, as a scheme may, and the lines around a key are no
+        // A short line may be a word of the error by chance, and so may a scheme. The lines around a key are not
         // secret.
         let is_scheme =
             line.split_once("://").is_some_and(|(_, rest)| !rest.contains(char::is_alphanumeric));

@@ -1,7 +1,7 @@
-//! What must hold of every input of a parser, besides that it does not panic.
+//! What must hold for every input of a parser, besides that it does not panic.
 //!
-//! `scripts/fuzz` has libFuzzer make inputs up. Those that reached something new are in `corpus`, where the tests
-//! find them.
+//! `scripts/fuzz` lets libFuzzer invent inputs. Those that reached something new are in `corpus`, which the tests
+//! replay.
 
 mod addresses;
 mod database;
@@ -10,10 +10,10 @@ mod texts;
 
 use uidring_server::fuzzing::{batch, resp, thrift};
 
-/// Panics if something does not hold of an input.
+/// Panics if an input violates the rules.
 pub type Check = fn(&[u8]);
 
-/// The parsers by name, each with what must hold of an input.
+/// The parsers by name, with their checks.
 pub const TARGETS: [(&str, Check); 16] = [
     ("batch", batch),
     ("database", database::sqlite),
@@ -56,7 +56,7 @@ mod tests {
         }
     }
 
-    /// A few changes at random; `UIDRING_FUZZ_ROUNDS` says how many inputs of each parser are tried.
+    /// Random changes of the corpus; `UIDRING_FUZZ_ROUNDS` sets the inputs per parser.
     #[test]
     fn changed_inputs_hold() {
         let rounds = env::var("UIDRING_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
@@ -69,7 +69,7 @@ mod tests {
                 for _ in 0..random.usize(1..5) {
                     change(&mut input, &inputs, &mut random);
                 }
-                // Shown if it fails.
+                // Printed if it fails.
                 println!("{name}, seed {seed}: {:?}", String::from_utf8_lossy(&input));
                 check(&input);
             }

@@ -1,4 +1,4 @@
-//! Texts of the core and of the program: uids, layouts, times, ordinals, and the numbers of flags.
+//! Texts of the core and the program: uids, layouts, times, ordinals, and numbers of flags.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use uidring::{Bits, Layout, ParseUidError, Tick, Timestamp, Uid};
 
 use uidring_store::values::{CENTURY, days, number, shown, time as time_flag};
 
-/// A text in all forms of a uid: it is refused at the character that the error names, or it is that number.
+/// A text in each form of a uid: it is refused at the character that the error names, or read correctly.
 pub fn uid(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -29,7 +29,7 @@ fn value(place: usize) -> u32 {
     u32::try_from(place).expect("62 digits")
 }
 
-/// `digits` without what may come before them in `text`.
+/// Checks a reading. `digits` is `text` without its prefix.
 fn is_number(
     read: Result<Uid, ParseUidError>,
     text: &str,
@@ -37,7 +37,7 @@ fn is_number(
     base: u128,
     digit: impl Fn(char) -> Option<u32>,
 ) {
-    // Above the greatest uid it stays there, however many digits follow.
+    // Stays above the greatest uid, however many digits follow.
     let add =
         |number: u128, letter| Some((number * base + u128::from(digit(letter)?)).min(1 << 70));
     let number = digits.chars().try_fold(0, add).filter(|_| !digits.is_empty());
@@ -58,7 +58,7 @@ fn is_number(
     }
 }
 
-/// A layout, its widths and its tick: what is read is possible, and is read again from what it prints.
+/// A layout, its widths or its tick. What is read is valid, and its display reads the same.
 pub fn layout(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Ok(tick) = text.parse::<Tick>() {
@@ -76,7 +76,7 @@ pub fn layout(bytes: &[u8]) {
             assert!(widths.iter().all(|width| *width > 0) && widths.iter().sum::<u32>() <= 63);
             assert_eq!(layout.to_string().parse::<Layout>().expect("its own text"), layout);
             assert!(text.starts_with(text.split(" in ").next().unwrap_or_default()));
-            // It computes with times at its ends.
+            // It can compute with times at its ends.
             let _ = layout.tick_at(layout.last_instant()).expect("the last instant is within");
             assert_eq!(layout.decode(layout.max_uid()).expect("its own").tick, layout.max_tick());
         }
@@ -84,7 +84,7 @@ pub fn layout(bytes: &[u8]) {
     }
 }
 
-/// A time: what is read prints as a text that reads the same.
+/// A time. What is read displays as a text that reads the same.
 pub fn time(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let Ok(time) = text.parse::<Timestamp>() else { return };
@@ -93,7 +93,7 @@ pub fn time(bytes: &[u8]) {
     assert!(shown.starts_with(&time.date().to_string()));
 }
 
-/// A host name: the ordinal is its end.
+/// A host name, which ends with the ordinal.
 pub fn ordinal(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     match Ordinal::of_host(text) {
@@ -111,7 +111,7 @@ pub fn ordinal(bytes: &[u8]) {
     }
 }
 
-/// Numbers and times of flags: in range, and a time is read again from what it prints.
+/// Numbers and times of flags. They are in range, and a displayed time reads the same.
 pub fn numbers(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Ok(number) = number::<u64>(5..=1_000_000)(text) {

@@ -1,4 +1,4 @@
-//! How a model is checked.
+//! Checks a model.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug, Display};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// A model of which all states were visited.
+/// The result of visiting all states of a model.
 #[derive(Debug)]
 pub struct Checked {
-    /// States that steps led to, those that were known included.
+    /// States that steps led to, including those visited before.
     pub states: usize,
-    /// Different states.
+    /// Distinct states.
     pub unique: usize,
-    /// The steps to the state that is furthest away.
+    /// The number of steps to the furthest state.
     pub depth: usize,
-    /// How long that took.
+    /// How long the search took.
     pub time: Duration,
-    /// Properties that do not hold, each with a history that shows it.
+    /// Properties that do not hold, each with a history that violates it.
     pub violated: Vec<(&'static str, String)>,
-    /// What was to be possible, and is in none of the states.
+    /// What should be possible, but happens in no state.
     pub never: Vec<&'static str>,
 }
 
-/// What became of a property in a mutated model.
+/// The result of looking for one violation in a mutated model.
 #[derive(Debug)]
 pub struct Mutated {
-    /// A history that violates it, if there is one.
+    /// A history that violates the property, if there is one.
     pub history: Option<String>,
-    /// Different states that were visited until it was found.
+    /// Distinct states visited until it was found.
     pub unique: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Mutated {
 ///
 /// # Panics
 ///
-/// If the checker does.
+/// Panics if the checker does.
 pub fn check<M>(model: M) -> Checked
 where
     M: Model + Send + Sync + 'static,
@@ -68,11 +68,11 @@ where
     }
 }
 
-/// Looks for a violation of this property alone.
+/// Searches for a violation of this property alone.
 ///
 /// # Panics
 ///
-/// If the checker does, or the model has no such property.
+/// Panics if the checker does, or if the model has no such property.
 pub fn check_mutation<M>(model: M, property: &'static str) -> Mutated
 where
     M: Model + Send + Sync + 'static,
@@ -90,7 +90,7 @@ fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// A step a line.
+/// One step per line.
 fn history(steps: Vec<impl Debug>) -> String {
     steps.iter().enumerate().map(|(i, step)| format!("{:3}. {step:?}\n", i + 1)).collect()
 }

@@ -1,9 +1,8 @@
 //! Leases of worker ids: docs/leases.md.
 //!
-//! Owners are processes with a generator each, named by the number of their start, as a real one has a name of
-//! its own (`crates/store/src/leases/acquire.rs`). Between any two steps of an owner any number of steps of
-//! others may come, so that it may be paused everywhere, for any time. It may crash everywhere; a restart is
-//! another start.
+//! Owners are processes with one generator each, named by the number of their start (real ones:
+//! `crates/store/src/leases/acquire.rs`). Between two steps of an owner, others may take any number of steps, so it may
+//! pause anywhere, for any time. It may also crash anywhere; a restart is another start.
 
 mod mutation;
 mod owner;
@@ -19,98 +18,97 @@ use crate::{Clocks, Network, Scale, Small, Uids};
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<S: Scale = Small> {
-    /// A process starts, reads the rows, and asks for this one, which is free.
+    /// A process starts, reads the rows, and asks for this free one.
     Start {
         /// The row.
         worker: u8,
     },
     /// A start whose request failed reads the rows again, and asks for this one.
     AskAgain {
-        /// Whose start.
+        /// The owner.
         owner: u8,
         /// The row.
         worker: u8,
     },
-    /// The thread of a lease asks for this horizon.
+    /// The lease's thread asks for this horizon.
     Renew {
-        /// Whose.
+        /// The owner.
         owner: u8,
         /// The last tick that it wants to issue.
         horizon: S::Number,
     },
-    /// The store performs a request, perhaps not for the first time, and whoever waits for it is answered.
+    /// The store performs a request, perhaps again, and answers the owner that waits for it.
     Perform(Request<S>),
-    /// The store performs a request, and that answer is lost; whoever waits for the request goes on waiting.
+    /// The store performs a request, and the answer is lost. The owner still waits.
     PerformUnheard(Request<S>),
     /// The answer to a call arrives.
     Hear {
-        /// At whose process.
+        /// The owner.
         owner: u8,
     },
     /// A call fails: nobody waits for its answer any more.
     Fail {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// An owner's wall clock is found in a later tick than the generator: it goes on from there. A clock that
-    /// is set back changes nothing (`src/generator/ticks.rs`).
+    /// An owner's wall clock is in a later tick than the generator, which continues there. A clock set back changes
+    /// nothing (`src/generator/ticks.rs`).
     ClockRuns {
-        /// Whose.
+        /// The owner.
         owner: u8,
-        /// That tick.
+        /// The tick.
         tick: S::Number,
     },
-    /// The next tick is asked for and made ready: by the padder (`src/generator/ticks.rs`), or by a take on
-    /// the clock (`src/generator/clocked.rs`).
+    /// The padder (`src/generator/ticks.rs`) or a take on the clock (`src/generator/clocked.rs`) asks for the next
+    /// tick, and makes it ready.
     Pad {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// A caller gets the first uid that is ready. Between its draw and its return a taker looks at nothing, so
-    /// that both are one step.
+    /// A caller gets the first ready uid. A taker checks nothing between draw and return, so both are one step.
     Take {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// The first uid that is ready goes to nobody: it has become stale, or its tick is over, or begins with
-    /// another one (`SequenceStart`).
+    /// The first ready uid is discarded: it is stale, its tick is over, or the tick starts at another
+    /// (`SequenceStart`).
     Skip {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// A local taker claims the first uid that is ready, for later (`src/generator/local.rs`).
+    /// A local taker claims the first ready uid, for later (`src/generator/local.rs`).
     Lend {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// A caller gets the uid that a local taker has claimed.
+    /// A caller gets a uid that a local taker has claimed.
     TakeLocally {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// A local taker gives up the first uid that it has claimed, because that is stale.
+    /// A local taker gives up its first claimed uid, because it is stale.
     SkipLocally {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// Somebody looks at the deadline after it has passed, and takes the lease for lost from then on.
+    /// Someone checks the deadline after it has passed. The lease then counts as lost.
     Notice {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
     /// The padder finds the lease lost.
     Look {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// The generator is closed, and its worker id given back.
+    /// The generator is closed, and its worker id released.
     Close {
-        /// Whose.
+        /// The owner.
         owner: u8,
     },
-    /// The process ends without a word.
+    /// The process ends without telling anyone.
     Crash {
-        /// Which.
+        /// The owner.
         owner: u8,
     },
     /// An operator ends a lease: `uidring worker fence`.
@@ -125,15 +123,15 @@ pub enum Action<S: Scale = Small> {
     },
     /// Time passes.
     Pass {
-        /// For the store: one unit in a search.
+        /// By the store's clock; one unit in a search.
         time: S::Number,
-        /// What the clocks of those that live count of it.
+        /// What each live owner's clock counts of it.
         counted: Vec<S::Number>,
     },
 }
 
 impl<S: Scale> Action<S> {
-    /// Those of an owner that have no number of their own.
+    /// Returns an owner's actions that need no number.
     pub fn without_numbers(owner: u8) -> [Self; 12] {
         [
             Self::Hear { owner },
@@ -160,7 +158,7 @@ impl Model for Leases {
         vec![self.start()]
     }
 
-    /// All that might be: what is not possible has no next state.
+    /// Lists all candidates. An impossible one has no next state.
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for worker in 0..self.worker_ids {
             if state.starts < self.starts && state.owners.len() < self.owners {
@@ -195,7 +193,7 @@ impl Model for Leases {
         (state != *before).then_some(state)
     }
 
-    /// A start makes a token grow three times at most. Mutations may make it grow without end.
+    /// A start increments a token at most three times. Mutations may do so without end.
     fn within_boundary(&self, state: &State) -> bool {
         state.rows.iter().all(|row| row.token <= 3 * self.starts + self.operations)
     }
@@ -210,7 +208,7 @@ impl Model for Leases {
                 model.clocks == Clocks::Anything || state.live_ones_own_their_rows()
             }),
             Property::always("Progress", Self::can_recover),
-            // That the model comes to where it may go wrong.
+            // The model reaches the states in which it could go wrong.
             Property::sometimes("two have one worker id ready", |_, state: &State| {
                 let ready = |owner: &Owner| {
                     owner.lease().filter(|lease| !lease.ready.is_empty()).map(|l| l.worker)
@@ -248,7 +246,7 @@ impl Model for Leases {
 }
 
 impl<S: Scale> Leases<S> {
-    /// The state that every history begins with.
+    /// Returns the state that every history begins with.
     pub fn start(&self) -> State<S> {
         let count = usize::from(self.worker_ids);
         State {
@@ -262,14 +260,14 @@ impl<S: Scale> Leases<S> {
         }
     }
 
-    /// Performs an action; `None` where it is not possible, which leaves a state of no use.
+    /// Performs an action. Returns `None` if it is impossible, which leaves the state unusable.
     pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         self.step(state, action)?;
         state.forget_spent(self);
         Some(())
     }
 
-    /// The first property of those of a state that does not hold.
+    /// Returns the first property that does not hold in a state.
     pub fn broken(&self, state: &State<S>) -> Option<&'static str> {
         let Broken { once, covered, above, ended } = state.broken;
         let is_owner = self.clocks == Clocks::Anything || state.live_ones_own_their_rows();
@@ -278,24 +276,23 @@ impl<S: Scale> Leases<S> {
         found.map(|(name, _)| name)
     }
 
-    /// The tick of a uid.
+    /// Returns the tick of a uid.
     pub fn tick_of(&self, uid: S::Number) -> S::Number {
         uid / self.uids_per_tick
     }
 
-    /// The last uid of a tick.
+    /// Returns the last uid of a tick.
     pub fn last_of(&self, tick: S::Number) -> S::Number {
         (tick + 1.into()) * self.uids_per_tick - 1.into()
     }
 
-    /// Whether a renewal finds everything as it would make it.
+    /// Whether a renewal would change nothing.
     fn is_known(&self, row: &Row<S>, request: &Request<S>) -> bool {
         let Request::Renew { horizon, .. } = *request else { return false };
         let last = self.last_of(horizon);
         self.clocks == Clocks::Anything && self.mutation.is_none() && row.horizon >= Some(last)
     }
 
-    /// Performs an action, or returns `None` where it is not possible now.
     fn step(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         match action {
             Action::Start { worker } => state.start(self, worker),
@@ -327,7 +324,7 @@ impl<S: Scale> Leases<S> {
 }
 
 impl Leases {
-    /// What clocks may count of a unit of time: it, nothing, or two; those that measure nothing do not matter.
+    /// What clocks may count of one unit of time: one, none, or two. Clocks that measure nothing do not matter.
     fn counts(&self, state: &State) -> Vec<Vec<u8>> {
         let mut all = vec![Vec::new()];
         for mut owner in state.owners.iter().cloned() {
@@ -341,15 +338,14 @@ impl Leases {
         all
     }
 
-    /// Progress, as something that is checked in each state rather than in each history: if all processes
-    /// crash now and all messages are lost, then, once time has passed, a start gets each worker id and
-    /// issues a uid with it.
+    /// Progress, checked in each state: if all processes crash now and all messages are lost, then, after some time, a
+    /// start gets each worker id and issues a uid with it.
     ///
-    /// That there is such a way from every state is more than [`stateright`]'s `eventually`, which overlooks
-    /// histories that end in a circle, and less than that it is gone: nothing makes a process start.
+    /// [`stateright`]'s `eventually` checks less: it overlooks histories that end in a cycle. But this only shows that
+    /// there is a way, since nothing makes a process start.
     fn can_recover(&self, state: &State) -> bool {
         let last = usize::from(self.ticks) * usize::from(self.uids_per_tick);
-        // Nobody else issues with a worker id whose ticks are used up, either.
+        // With no ticks left, a worker id cannot issue anyway.
         let is_used_up = |row: &Row| row.horizon.is_some_and(|uid| usize::from(uid) + 1 >= last);
         let mut after = State { owners: Vec::new(), network: Network::default(), ..state.clone() };
         if self.clocks == Clocks::Calm {
@@ -363,7 +359,7 @@ impl Leases {
         })
     }
 
-    /// A start without any trouble, up to its first uid.
+    /// A start without trouble, up to its first uid.
     fn can_start(&self, mut state: State, worker: u8) -> Option<State> {
         self.step(&mut state, Action::Start { worker })?;
         let owner = state.owners.last()?.session;
@@ -383,7 +379,7 @@ impl Leases {
 }
 
 impl<S: Scale> State<S> {
-    /// While an owner counts its lease as live, the row is its own, unless an operator has fenced it.
+    /// An owner whose lease is live, by its own count, owns the row, unless it was fenced.
     fn live_ones_own_their_rows(&self) -> bool {
         self.owners.iter().all(|owner| match owner.lease() {
             Some(lease) if lease.is_live() && !lease.fenced => {
@@ -394,8 +390,8 @@ impl<S: Scale> State<S> {
         })
     }
 
-    /// Forgets requests that the tokens have made void. Tokens only grow, so such a request is refused
-    /// whenever it is performed. A mutation of what is done with tokens forgets nothing.
+    /// Forgets requests with outdated tokens. Tokens only grow, so these are always refused. Mutations of how tokens
+    /// work forget nothing.
     fn forget_spent(&mut self, model: &Leases<S>) {
         if model.mutation.is_some_and(Mutation::is_about_tokens) {
             return;

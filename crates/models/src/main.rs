@@ -1,7 +1,7 @@
-//! Visits all states of the models within their long bounds, and prints a table of them. Ends with status 1 if
-//! a property does not hold.
+//! Visits all states of the models within their long bounds, and prints a table of them. Exits with status 1 if a
+//! property does not hold.
 //!
-//! Arguments: parts of `MODEL: BOUNDS`, as in the table, of those to check; all if there are none.
+//! Arguments, parts of `MODEL: BOUNDS` as in the table, select what to check; all if none.
 
 use std::env;
 use std::process::ExitCode;
@@ -34,10 +34,10 @@ fn main() -> ExitCode {
 
 type Run = Box<dyn Fn() -> Checked>;
 
-/// Names, bounds in words, and what checks each.
+/// The models: name, bounds in words, and the check.
 fn models() -> Vec<(&'static str, String, Run)> {
     let leases = [
-        // Owners, starts, worker ids, ticks, uids of a tick, operations.
+        // Owners, starts, worker ids, ticks, uids per tick, operations.
         (Clocks::Anything, [2, 2, 1, 3, 2, 0]),
         (Clocks::Anything, [2, 3, 1, 2, 2, 0]),
         (Clocks::Anything, [3, 3, 1, 1, 2, 0]),
@@ -83,7 +83,7 @@ fn models() -> Vec<(&'static str, String, Run)> {
         ("reservation", bounds, Box::new(move || check(model.clone())) as Run)
     });
     let segments = [
-        // Generators, starts, the greatest number, steps, changes by hand.
+        // Generators, starts, greatest number, steps, changes by hand.
         (false, [2, 3, 7, 2, 1]),
         (false, [3, 3, 6, 2, 1]),
         (true, [2, 2, 4, 2, 1]),

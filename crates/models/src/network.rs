@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
-/// The requests that were sent, whether or not anybody still waits for their answers.
+/// The requests sent, whether or not anyone still waits for their answers.
 ///
-/// Any of them may be performed next, or never, and again after it was performed. So one set stands for
-/// requests that are under way, lost, late and repeated, and for every order of them. A request that is
-/// performed while its process waits may be answered, or that answer lost; the answer of one that is performed
-/// later is heard by nobody. A process may send the same again after it has stopped waiting: then it is the same
-/// request here, and what an earlier copy does need not be what it hears.
+/// Any of them may be performed next, or never, or again. So one set represents requests under way, lost, late and
+/// repeated, in every order. If a request is performed while its process waits, the answer may arrive or be lost;
+/// later, nobody hears it. A process that has stopped waiting may send the same again. That is one request here, and
+/// the process need not hear what an earlier copy did.
 ///
-/// [`stateright`]'s own network delivers to actors; here only a store acts on messages, in one step each, as a
-/// database's transaction does.
+/// [`stateright`]'s own network delivers to actors. Here only a store acts on messages, one step each, like a database
+/// transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Network<R: Ord>(BTreeSet<R>);
 
@@ -27,7 +26,7 @@ impl<R: Ord> Network<R> {
         self.0.insert(request);
     }
 
-    /// All requests that may be performed.
+    /// Iterates over all requests that may be performed.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         self.0.iter()
     }
@@ -37,13 +36,13 @@ impl<R: Ord> Network<R> {
         self.0.contains(request)
     }
 
-    /// Forgets the requests that can change nothing any more and that nobody waits for: a state with them
-    /// and one without have the same futures.
+    /// Forgets requests that can change nothing and that nobody waits for. States with and without them have the same
+    /// futures.
     pub fn forget(&mut self, is_spent: impl Fn(&R) -> bool) {
         self.0.retain(|request| !is_spent(request));
     }
 
-    /// Takes all requests out, to be sent under other names.
+    /// Takes all requests out, to be sent again with other names.
     pub fn take(&mut self) -> Vec<R> {
         std::mem::take(&mut self.0).into_iter().collect()
     }

@@ -1,8 +1,8 @@
 //! The reservation of an instance in a ZooKeeper registry: docs/inside-stores.md.
 //!
-//! Processes of one instance are named by the number of their start, as a real one by its `holder`. Each runs
-//! on a host, whose local file names the last process there that had the instance's name. Its number, and so
-//! the worker id, exist. A uid is a tick: what happens within ticks is in [`leases`](crate::leases).
+//! The processes of an instance are named by the number of their start; a real one has its `holder`. Each runs on a
+//! host, whose local file names the last process there that had the instance's name. The instance's number, and so its
+//! worker id, exists already. A uid is a tick: [`leases`](crate::leases) models what happens within ticks.
 
 mod action;
 mod details;
@@ -26,8 +26,8 @@ impl Model for Reservation {
     type State = State;
     type Action = Action;
 
-    /// Either nobody has had the name, or one on the first host has, and has died: from there fewer starts
-    /// come to where a name is inherited.
+    /// Either nobody has had the name, or a process on the first host had it and died, from where fewer starts lead to
+    /// an inherited name. In detail, the instance may also have no number yet.
     fn init_states(&self) -> Vec<State> {
         let new = self.start(true);
         let mut after_a_crash = new.clone();
@@ -39,7 +39,7 @@ impl Model for Reservation {
         all
     }
 
-    /// All that might be: what is not possible has no next state.
+    /// Lists all candidates. An impossible one has no next state.
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         if state.starts < self.starts {
             actions.extend((0..self.hosts).map(|host| Action::Start { host }));
@@ -120,7 +120,7 @@ impl Model for Reservation {
 }
 
 impl<S: Scale> Reservation<S> {
-    /// The state before anybody has had the name, with a number for it or without.
+    /// Returns the state before anyone has had the name, with or without a number for it.
     pub fn start(&self, has_number: bool) -> State<S> {
         State {
             registry: Registry::new(has_number),
@@ -135,7 +135,7 @@ impl<S: Scale> Reservation<S> {
         }
     }
 
-    /// The first property that does not hold.
+    /// Returns the first property that does not hold.
     pub fn broken(&self, state: &State<S>) -> Option<&'static str> {
         let is_calm = self.clocks == Clocks::Calm;
         let broken = [
@@ -147,7 +147,7 @@ impl<S: Scale> Reservation<S> {
         broken.into_iter().find(|(is_broken, _)| *is_broken).map(|(_, property)| property)
     }
 
-    /// Performs an action, or returns `None` where it is not possible now: the state is of no use then.
+    /// Performs an action. Returns `None` if it is impossible, which leaves the state unusable.
     pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         self.step(state, action)?;
         state.forget_void(self);
@@ -195,7 +195,7 @@ impl<S: Scale> Reservation<S> {
     }
 }
 
-/// What the clocks of processes count of a unit of time, where these are slow; `None` if one of these measures
+/// What the processes' clocks count of one unit of time if those in `slow` are slow; `None` if one of these measures
 /// nothing.
 fn counts(state: &State, slow: u8) -> Option<Vec<u8>> {
     let counted = |(index, process): (usize, &Process)| {
@@ -206,8 +206,8 @@ fn counts(state: &State, slow: u8) -> Option<Vec<u8>> {
 }
 
 impl Reservation {
-    /// Progress: if all processes crash now, and nothing that was sent arrives any more, then, once their
-    /// sessions have ended, a start on any host is let in and issues a uid.
+    /// Progress: if all processes crash now and all messages are lost, then, once their sessions have ended, a start on
+    /// any host is admitted and issues a uid.
     fn can_recover(&self, state: &State) -> bool {
         let until = state.registry.reserved.until;
         if until.is_some_and(|tick| tick + 1 >= self.ticks) {
@@ -222,7 +222,7 @@ impl Reservation {
         (0..self.hosts).all(|host| self.can_start(after.clone(), host).is_some())
     }
 
-    /// A start without any trouble, up to its first uid.
+    /// A start without trouble, up to its first uid.
     fn can_start(&self, mut state: State, host: u8) -> Option<()> {
         self.step(&mut state, Action::Start { host })?;
         let process = state.starts;
@@ -260,8 +260,7 @@ impl<S: Scale> State<S> {
         })
     }
 
-    /// Forgets transactions of sessions that have ended, and those that name versions of the past: they are
-    /// refused whenever they arrive.
+    /// Forgets transactions that are always refused: those of ended sessions, or with old versions.
     fn forget_void(&mut self, model: &Reservation<S>) {
         let Self { registry, processes, network, .. } = self;
         network.forget(|request| {
@@ -272,7 +271,7 @@ impl<S: Scale> State<S> {
 }
 
 impl State {
-    /// [`Registry::rename_versions`] in all that knows some.
+    /// Calls [`Registry::rename_versions`] with all known versions.
     fn rename_versions(&mut self) {
         let Self { registry, processes, network, .. } = self;
         let mut requests = network.take();

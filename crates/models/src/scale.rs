@@ -1,12 +1,11 @@
-//! How large the numbers of a model are.
+//! The size of a model's numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 
-/// The numbers of a model: as small as an exhaustive search needs them, or as the code has them. The steps are
-/// the same.
+/// The numbers of a model: small for an exhaustive search, or the code's own. The steps are the same.
 pub trait Scale: Copy + Clone + Debug + Default + Eq + Ord + Hash + Send + Sync + 'static {
     /// Ticks, uids, and units of time.
     type Number: Number;
@@ -23,7 +22,7 @@ impl Scale for Small {
     type Uids = Bits;
 }
 
-/// For a trace of the code: its own ticks, and nanoseconds.
+/// For a trace of the code: its ticks, and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Full;
 
@@ -51,12 +50,12 @@ pub trait Number:
     + SubAssign
     + 'static
 {
-    /// The difference, if it is not below zero.
+    /// Returns the difference, or `None` if it is negative.
     fn minus(self, other: Self) -> Option<Self> {
         (self >= other).then(|| self - other)
     }
 
-    /// The difference, or zero.
+    /// Returns the difference, or zero if it is negative.
     fn minus_or_zero(self, other: Self) -> Self {
         self.minus(other).unwrap_or_default()
     }
@@ -67,30 +66,30 @@ impl Number for u64 {}
 
 /// A set of uids.
 pub trait Uids<N>: Clone + Debug + Default + Eq + Hash + Send + Sync + 'static {
-    /// Adds those from `first` up to `end`, without it.
+    /// Adds the uids `first..end`.
     fn add(&mut self, first: N, end: N);
 
-    /// Removes one.
+    /// Removes a uid.
     fn remove(&mut self, uid: N);
 
-    /// Whether it is in the set.
+    /// Returns whether the set contains it.
     fn has(&self, uid: N) -> bool;
 
-    /// The least one.
+    /// Returns the least uid.
     fn first(&self) -> Option<N>;
 
-    /// The greatest one.
+    /// Returns the greatest uid.
     fn last(&self) -> Option<N>;
 
-    /// How many there are.
+    /// Returns how many there are.
     fn count(&self) -> u64;
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     fn is_empty(&self) -> bool {
         self.first().is_none()
     }
 
-    /// Removes the least one.
+    /// Removes the least uid, and returns it.
     fn pop_first(&mut self) -> Option<N>
     where
         N: Copy,
@@ -101,7 +100,7 @@ pub trait Uids<N>: Clone + Debug + Default + Eq + Hash + Send + Sync + 'static {
     }
 }
 
-/// A bit for each.
+/// One bit per uid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bits(u32);
 
@@ -133,12 +132,12 @@ impl Uids<u8> for Bits {
     }
 }
 
-/// The end of each range, by its start. No two touch each other.
+/// Ranges: the end of each by its start. No two touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// The range that a number is in, or that ends at it.
+    /// The range that contains the number or ends at it.
     fn around(&self, number: u64) -> Option<(u64, u64)> {
         let (&first, &end) = self.0.range(..=number).next_back()?;
         (number <= end).then_some((first, end))
@@ -190,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// Both are what a set of the standard library is.
+    /// Both sets behave like one of the standard library.
     #[test]
     fn sets_are_sets() {
         let (mut bits, mut ranges, mut set) = (Bits::default(), Ranges::default(), BTreeSet::new());

@@ -1,7 +1,7 @@
 //! The load of a segment: docs/inside-segments.md, "What a load does".
 //!
-//! Generators load ranges of one tag's row, and issue them. How takers draw from a range is not here: see
-//! `src/segment.rs`, whose models run on the code itself.
+//! Generators load ranges of one tag's row, and issue ids from them. How takers draw from a range is not modeled here:
+//! see `src/segment.rs`, whose models run on the code itself.
 
 use std::collections::VecDeque;
 
@@ -9,24 +9,24 @@ use stateright::{Model, Property};
 
 use crate::{Network, Scale, Small, Uids};
 
-/// The model, and its bounds.
+/// The model and its bounds.
 #[derive(Clone, Debug)]
 pub struct Segments<S: Scale = Small> {
-    /// How many generators may live at one time.
+    /// Generators alive at once, at most.
     pub generators: usize,
-    /// How many starts there are in a history.
+    /// Starts in a history.
     pub starts: u8,
-    /// The greatest value of the column: 2^63 - 1 in a real one.
+    /// The column's greatest value; 2^63 - 1 in a real one.
     pub greatest: S::Number,
-    /// The longest step. Each load asks for any from 1 to this: the rule, the table or a person sets it.
+    /// The longest step. Each load asks for any up to this: the rule, the table or a person sets it.
     pub steps: S::Number,
-    /// How many ranges a generator has in memory at most: two, unless takers are faster than the store.
+    /// Ranges that a generator has in memory, at most: two, unless takers are faster than the store.
     pub depth: usize,
-    /// How often a person changes `max_id` in a history.
+    /// Changes of `max_id` by hand in a history.
     pub changes: u8,
-    /// Whether that may lower it, which docs/segments.md forbids: then only `Order` is promised.
+    /// Whether a person may lower it, which docs/segments.md forbids. Then only `Order` is promised.
     pub may_lower: bool,
-    /// What is wrong with it.
+    /// What is wrong with the model.
     pub mutation: Option<Mutation>,
 }
 
@@ -35,21 +35,21 @@ pub struct Segments<S: Scale = Small> {
 pub enum Mutation {
     /// The UPDATE does not compare `max_id` with what was read.
     UpdateComparesNothing,
-    /// The UPDATE changes nothing, and says that it did.
+    /// The UPDATE changes nothing, and reports success.
     NotStored,
-    /// A range is used once it was asked for.
+    /// A range is used as soon as it is asked for.
     UsedBeforeCommit,
-    /// A range whose commit was not confirmed is used.
+    /// A range is used although its commit was not confirmed.
     UsedAfterFailure,
-    /// A refusal is taken for the second answer to a load that has succeeded.
+    /// A refusal counts as the second answer to a load that has succeeded.
     RefusalMeansDone,
     /// The end of a range is issued, too.
     EndIncluded,
     /// An end above the column's greatest value wraps.
     EndWraps,
-    /// A generator takes any range, also one below what it has issued.
+    /// A generator accepts any range, even below what it has issued.
     AnyRange,
-    /// A row that a transaction has locked stays so when its process has died.
+    /// A row stays locked when the process of its transaction dies.
     LockStays,
 }
 
@@ -69,31 +69,31 @@ impl Mutation {
     ];
 }
 
-/// A load's UPDATE and COMMIT: it reserves `from..to`, if `max_id` still is `from`. It is performed without the
-/// lock that its SELECT takes: the UPDATE relies on nothing of it (`crates/mysql/src/segments/rows.rs`).
+/// A load's UPDATE and COMMIT: reserves `from..to` if `max_id` is still `from`. The SELECT's lock is not modeled,
+/// because the UPDATE does not rely on it (`crates/mysql/src/segments/rows.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reserve<S: Scale = Small> {
-    /// Who asks.
+    /// The generator that asks.
     pub generator: u8,
-    /// `max_id` as it was read.
+    /// `max_id` as read.
     pub from: S::Number,
-    /// `max_id` as it is to be.
+    /// The new `max_id`.
     pub to: S::Number,
 }
 
-/// A load that is waited for, and whether it has reserved its range, once that is answered.
+/// A load that a generator waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call<S: Scale = Small> {
-    /// What was asked.
+    /// The request.
     pub request: Reserve<S>,
-    /// The answer, which has not arrived yet.
+    /// The table's answer, which has not arrived yet: whether the range was reserved.
     pub answer: Option<bool>,
 }
 
 /// A generator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Generator<S: Scale = Small> {
-    /// Which start it is.
+    /// Its start.
     pub start: u8,
     /// The load that it waits for.
     pub call: Option<Call<S>>,
@@ -105,26 +105,26 @@ pub struct Generator<S: Scale = Small> {
     pub last: S::Number,
 }
 
-/// Everything that decides what may happen next, and what was issued.
+/// All that decides what may happen next, and what was issued.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<S: Scale = Small> {
     /// The row's column.
     pub max_id: S::Number,
-    /// For one mutation: who has the row locked.
+    /// The generator that has the row locked; only for one mutation.
     pub locked: Option<u8>,
-    /// Who lives, in the order of their starts.
+    /// The live generators, in order of their starts.
     pub generators: Vec<Generator<S>>,
-    /// The loads that were sent.
+    /// The loads sent.
     pub network: Network<Reserve<S>>,
-    /// How many starts there were.
+    /// Starts so far.
     pub starts: u8,
-    /// How often a person has changed the row.
+    /// Changes by hand so far.
     pub changes: u8,
-    /// A set: the ids that any caller got.
+    /// The set of ids that callers got.
     pub issued: S::Uids,
-    /// An id was issued that had been issued before.
+    /// An id was issued twice.
     pub repeated: bool,
-    /// An id was issued that the row did not have reserved at that moment.
+    /// An id was issued that the row had not reserved at that moment.
     pub uncovered: bool,
     /// A generator issued an id that is not above its last, or a load lowered `max_id`.
     pub backwards: bool,
@@ -135,40 +135,40 @@ pub struct State<S: Scale = Small> {
 pub enum Action<S: Scale = Small> {
     /// A process starts.
     Start,
-    /// A generator reads the row, and asks for so many ids.
+    /// A generator reads the row, and asks for ids.
     Load {
-        /// Which.
+        /// The generator.
         generator: u8,
-        /// How many.
+        /// How many ids.
         step: S::Number,
     },
-    /// The table performs a load, perhaps late or again, and the generator that waits for it is answered.
+    /// The table performs a load, perhaps late or again, and answers the generator that waits for it.
     Perform(Reserve<S>),
-    /// The table performs a load, and that answer is lost; the generator goes on waiting.
+    /// The table performs a load, and the answer is lost. The generator still waits.
     PerformUnheard(Reserve<S>),
     /// The answer to a load arrives.
     Hear {
-        /// At which generator.
+        /// The generator.
         generator: u8,
     },
-    /// A load fails: its range is given up, reserved or not.
+    /// A load fails. Its range is given up, reserved or not.
     Fail {
-        /// Whose.
+        /// The generator.
         generator: u8,
     },
     /// A caller gets the next id.
     Take {
-        /// From whom.
+        /// The generator.
         generator: u8,
     },
     /// The process ends, and loses what it has in memory.
     Crash {
-        /// Which.
+        /// The generator.
         generator: u8,
     },
     /// A person sets `max_id`.
     Set {
-        /// To this.
+        /// The new value.
         max_id: S::Number,
     },
 }
@@ -181,7 +181,7 @@ impl Model for Segments {
         vec![self.start(1)]
     }
 
-    /// All that might be: what is not possible has no next state.
+    /// Lists all candidates. An impossible one has no next state.
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         if state.starts < self.starts && state.generators.len() < self.generators {
             actions.push(Action::Start);
@@ -233,7 +233,7 @@ impl Model for Segments {
 }
 
 impl<S: Scale> Segments<S> {
-    /// The state that a history begins with.
+    /// Returns the state that a history begins with.
     pub fn start(&self, max_id: S::Number) -> State<S> {
         State {
             max_id,
@@ -249,10 +249,10 @@ impl<S: Scale> Segments<S> {
         }
     }
 
-    /// Performs an action; `None` where it is not possible, which leaves a state of no use.
+    /// Performs an action. Returns `None` if it is impossible, which leaves the state unusable.
     pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         self.step(state, action)?;
-        // While a person may lower `max_id` yet, a late load may find it again.
+        // If a person may still lower `max_id`, a late load may match it again.
         let only_grows = !self.may_lower || state.changes == self.changes;
         if self.mutation.is_none() && only_grows {
             state.forget_void();
@@ -293,8 +293,8 @@ impl<S: Scale> Segments<S> {
         }
     }
 
-    /// A tag has two ranges in memory at most, and one load at a time (`src/segment/loader.rs`). No range
-    /// ends above the column's greatest value: a longer one is made shorter (`SegmentRequest::range` in
+    /// A tag has at most `depth` ranges in memory, and one load at a time (`src/segment/loader.rs`). No range ends
+    /// above the column's greatest value. The code shortens such a range (`SegmentRequest::range` in
     /// `src/segment/store.rs`), which here is a load with another step.
     fn load(&self, state: &mut State<S>, start: u8, step: S::Number) -> Option<()> {
         let (from, locked) = (state.max_id, state.locked);
@@ -350,7 +350,7 @@ impl<S: Scale> Segments<S> {
         Some(())
     }
 
-    /// A range is appended, unless it is below those before it: `SegmentChain::push`.
+    /// Appends a range, unless it is below earlier ones: `SegmentChain::push`.
     fn accept(&self, state: &mut State<S>, request: &Reserve<S>) {
         let to = request.to + u8::from(self.mutation == Some(Mutation::EndIncluded)).into();
         let Some(generator) = state.generator(request.generator) else { return };
@@ -379,8 +379,8 @@ impl<S: Scale> Segments<S> {
 }
 
 impl Segments {
-    /// Progress: if all processes die now, and nothing that was sent arrives any more, the next one loads a
-    /// range and issues an id, while there are numbers left.
+    /// Progress: if all processes die now and all messages are lost, the next one loads a range and issues an id, while
+    /// numbers are left.
     fn can_load(&self, state: &State) -> bool {
         if state.max_id >= self.greatest {
             return true;
@@ -405,7 +405,7 @@ impl<S: Scale> State<S> {
         self.generators.iter_mut().find(|generator| generator.start == start)
     }
 
-    /// Forgets loads that `max_id` has passed: it only grows, so that they are refused whenever they arrive.
+    /// Forgets loads that `max_id` has passed. It only grows, so they are always refused.
     fn forget_void(&mut self) {
         let Self { max_id, generators, network, .. } = self;
         network.forget(|request| {
@@ -420,7 +420,7 @@ impl<S: Scale> Generator<S> {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
 
-    /// Whether the next answer to this request is its.
+    /// Whether it would hear the next answer to this request.
     fn could_hear(&self, request: &Reserve<S>) -> bool {
         self.waits_for(request) && self.call.as_ref().is_some_and(|call| call.answer.is_none())
     }

@@ -1,4 +1,4 @@
-//! A real store beside the model's: it is asked the same, and its answers and rows must be the same.
+//! A real store beside the model's. It gets the same requests, and its answers and rows must be equal.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -9,79 +9,76 @@ use uidring::{Error, Layout, Timestamp, Uid};
 
 use super::holding::{Fenced, Holding};
 
-/// What a store is opened for: the leases of one history.
+/// The leases of one history, for which a store is opened.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The layout of the leases.
     pub layout: Layout,
-    /// The worker ids that the store hands out, the lowest first: the last ones of the layout.
+    /// The worker ids to hand out, lowest first: the last ones of the layout.
     pub worker_ids: RangeInclusive<u64>,
-    /// How long a lease lasts.
+    /// The length of a lease.
     pub lasts: Duration,
-    /// By how much earlier its owner counts it as over.
+    /// How much earlier its owner counts it as over.
     pub margin: Duration,
-    /// Whether clocks are as good as the margin assumes.
+    /// Whether clocks stay within the margin.
     pub is_calm: bool,
 }
 
-/// A store of leases that runs beside the model's. Each history has one of its own, empty at first.
+/// A store of leases that runs beside the model's. Each history has a new, empty one.
 ///
-/// Whatever is unexpected in the store is a panic or an error: both end the history.
+/// If anything unexpected happens, it panics or returns an error; both end the history.
 pub trait StoreUnderTest: Send + 'static {
-    /// Sets the store's clock, forwards or backwards; it stands still in between.
+    /// Sets the store's clock, forwards or backwards. It stands still in between.
     fn set_time(&mut self, now: Timestamp);
 
-    /// Leases the lowest worker id that is free or whose lease has run out, else a new one; `None`
-    /// if all are held.
+    /// Leases the lowest worker id that is free or expired, or else a new one. Returns `None` if all are held.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     fn acquire(&mut self) -> Result<Option<Lease>, Error>;
 
-    /// Ends a lease whoever holds it.
+    /// Ends a lease, even if it is held.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     fn fence(&mut self, worker_id: u64) -> Result<(), Error>;
 
-    /// Frees a worker id whose lease has run out; `false` if it has not.
+    /// Frees a worker id if its lease has expired. Returns `false` otherwise.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     fn free(&mut self, worker_id: u64) -> Result<bool, Error>;
 
-    /// All rows, by worker id.
+    /// Returns all rows, by worker id.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's error.
     fn rows(&mut self) -> Result<Vec<StoredLease>, Error>;
 }
 
-/// A row of a store of leases.
+/// A row of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredLease {
     /// The worker id.
     pub worker_id: u64,
     /// The fencing token.
     pub token: u64,
-    /// When the lease ends, by the store's clock; `None` where it was given back.
+    /// When the lease ends, by the store's clock; `None` if it was given back.
     pub ends: Option<Timestamp>,
     /// The last tick and sequence number that may have been issued.
     pub horizon: Option<(u64, u64)>,
 }
 
-/// Opens a store for a history.
 pub(super) type Open<'a> = dyn Fn(&Setting) -> Box<dyn StoreUnderTest> + Sync + 'a;
 
-/// The store, and what its holders keep of it.
 pub(super) struct Beside {
     setting: Setting,
     store: Box<dyn StoreUnderTest>,
-    /// By worker id and token. Those of owners that have crashed may have messages under way.
+    /// By worker id and token. Those of crashed owners may still have messages under way.
     backends: HashMap<(u64, u64), Box<dyn LeaseBackend>>,
 }
 

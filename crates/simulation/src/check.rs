@@ -1,38 +1,38 @@
-//! What must hold, each a property by name.
+//! The properties that must hold.
 
 use std::env;
 use std::sync::OnceLock;
 
-/// The only properties to look at, by their names; all if not set.
+/// The variable with the names of the properties to check; all if not set.
 const ONLY: &str = "UIDRING_LEASES_ONLY";
 
-/// What must hold, whatever happens.
+/// A property, which must hold whatever happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
-    /// No uid is issued twice, by whomever.
+    /// No uid is issued twice.
     Once,
     /// A taker's uids increase.
     Order,
-    /// The store's horizon covers whatever is issued.
+    /// The store's horizon covers what is issued.
     Covered,
-    /// An owner issues nothing that the horizon at its beginning allowed to others.
+    /// An owner issues nothing that the horizon at its acquire allowed to others.
     Above,
-    /// Whose lease lasts by its own account is the row's owner, unless it was fenced.
+    /// An owner whose lease is live by its own account owns the row, unless it was fenced.
     Owner,
-    /// Whose lease is over, or given back, issues no more than what was ready; and that of the
-    /// cached generator is gone when the padder has looked.
+    /// After a lease ends or is given back, its owner issues only what was ready. For a cached generator, that is gone
+    /// once the padder has looked.
     Ended,
-    /// An id whose lease has run out can be had, and used.
+    /// An id whose lease has expired can be leased and used.
     Progress,
 }
 
 impl Property {
-    /// Has none of them checked in this process: somebody else judges what happens.
+    /// Stops all checks in this process; a follower judges instead.
     pub fn ignore_all() {
         let _ = chosen().set(Some(String::new()));
     }
 
-    /// Panics if it does not hold, unless others are looked at.
+    /// Panics if the property does not hold and is to be checked.
     pub fn check(self, holds: bool, what: impl FnOnce() -> String) {
         if holds {
             return;
@@ -45,7 +45,6 @@ impl Property {
     }
 }
 
-/// What [`ONLY`] says.
 fn chosen() -> &'static OnceLock<Option<String>> {
     static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
     &CHOSEN

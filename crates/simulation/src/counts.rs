@@ -1,33 +1,33 @@
-//! What happens in histories, counted.
+//! Counts of what happens in histories.
 
 use std::ops::AddAssign;
 
-/// What has happened.
+/// What happened.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Uids that were issued.
+    /// Uids issued.
     pub uids: u64,
-    /// Of these, those that were ready when the lease was over.
+    /// Of these, uids that were ready when the lease ended.
     pub uids_after_loss: u64,
-    /// Leases that were acquired.
+    /// Leases acquired.
     pub acquired: u64,
-    /// From owners that had not given the id back.
+    /// Of these, leases of owners that had not given the id back.
     pub seized: u64,
-    /// Leases that were given back.
+    /// Leases given back.
     pub releases: u64,
-    /// Renewals that succeeded.
+    /// Successful renewals.
     pub renewals: u64,
-    /// Starts that an earlier owner's horizon did not allow.
+    /// Starts that failed because of an earlier owner's horizon.
     pub refused: u64,
-    /// Starts that the store did not answer, or whose lease was over meanwhile.
+    /// Starts that the store did not answer, or whose lease ended meanwhile.
     pub unanswered: u64,
     /// Takes that got `LeaseLost`.
     pub lost: u64,
 }
 
 impl Counts {
-    /// A model in which nothing happens shows nothing.
+    /// If nothing happens, the histories show nothing.
     pub(super) fn check(self, count: u64) {
         if count < 1_000 {
             return;

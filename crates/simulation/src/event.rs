@@ -1,4 +1,4 @@
-//! What is under way between hosts and the store.
+//! Messages between hosts and the store.
 
 use uidring::simulation::RenewRequest;
 use uidring::worker::RenewError;
@@ -7,7 +7,7 @@ use uidring::{Error, StoreError, StoreErrorKind, Uid};
 use super::holding::Holding;
 
 pub(super) enum Event {
-    /// A message comes to the store; it is answered after this time, if at all.
+    /// A message reaches the store, which answers after this time, or not at all.
     Asked {
         host: usize,
         session: u64,
@@ -34,7 +34,7 @@ pub(super) enum Answer {
     Released,
 }
 
-/// A problem of the store's; any error will do.
+/// Returns an error of the store; any will do.
 pub(super) fn problem() -> Error {
     StoreError::new(StoreErrorKind::Unreachable, "the store is away").into()
 }

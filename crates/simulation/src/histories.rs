@@ -1,4 +1,4 @@
-//! Many histories, or one again.
+//! Runs many histories, or replays one.
 
 use std::env;
 use std::fmt::Debug;
@@ -13,14 +13,14 @@ use super::lock::lock;
 use super::sim::Sim;
 use super::trace::{Follow, Follower};
 
-/// A seed to replay, or the first one if there is a count too.
+/// The variable with the seed to replay, or with the first seed if a count is set.
 pub const SEED: &str = "UIDRING_LEASES_SEED";
-/// How many histories, if not as many as fit between other tests.
+/// The variable with the number of histories. The default fits between other tests.
 pub const COUNT: &str = "UIDRING_LEASES_COUNT";
 
-/// Random histories of owners of leases, each told by its seed.
+/// Random histories of owners of leases, each determined by its seed.
 ///
-/// A violation is a panic that names the seed, the step, and the command that replays the history.
+/// A violation panics with the seed, the step, and the command that replays the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Histories {
     first: u64,
@@ -29,9 +29,8 @@ pub struct Histories {
 }
 
 impl Histories {
-    /// What the variables `UIDRING_LEASES_SEED` and `UIDRING_LEASES_COUNT` ask for: one history with
-    /// a seed alone; without both as many as `count`, from a random seed. `replay` is the command
-    /// that runs them, for the text of a violation.
+    /// Reads `UIDRING_LEASES_SEED` and `UIDRING_LEASES_COUNT`. With a seed alone, it is one history; with neither,
+    /// `count` histories from a random seed. `replay` is the command that runs them, for the message of a violation.
     pub fn from_env(count: u64, replay: &'static str) -> Self {
         let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let (first, count) = match (number(SEED), number(COUNT)) {
@@ -46,14 +45,13 @@ impl Histories {
         self.run_with(None, None)
     }
 
-    /// Runs them on the model's own store, and has a store that `open` opens do the same beside it:
-    /// whatever it answers otherwise is a violation.
+    /// Runs them on the model's own store and the one that `open` returns. Different answers are a violation.
     pub fn run_beside<S: StoreUnderTest>(self, open: impl Fn(&Setting) -> S + Sync) -> Counts {
         self.run_with(Some(&|setting| Box::new(open(setting))), None)
     }
 
-    /// Runs them on the model's own store, and has each followed. Their own properties are not checked, in this
-    /// process: the follower judges.
+    /// Runs them on the model's own store, each judged by a follower alone: this process no longer checks the
+    /// properties.
     pub fn run_followed<F: Follower>(self, follow: impl Fn(&Setting) -> F + Sync) -> Counts {
         Property::ignore_all();
         self.run_with(None, Some(&|setting| Box::new(follow(setting))))
@@ -65,7 +63,7 @@ impl Histories {
         counts
     }
 
-    /// Runs them on another model, which makes a history of each seed.
+    /// Runs another model, which makes a history of each seed.
     pub fn run_each<H: History>(self, history: impl Fn(u64) -> H + Sync) -> H::Counts {
         let half = |from| {
             let Self { first, count, replay } = self;
@@ -94,26 +92,26 @@ impl Histories {
         counts
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn count(self) -> u64 {
         self.count
     }
 
-    /// The seed of the first one; those after it follow it.
+    /// Returns the first seed. The others follow consecutively.
     pub fn first(self) -> u64 {
         self.first
     }
 }
 
-/// A history, which its seed determines.
+/// A history, determined by its seed.
 pub trait History {
-    /// What happens in it.
+    /// The counts of what happens.
     type Counts: AddAssign + Debug + Default + Send;
 
-    /// Lives it.
+    /// Runs it.
     fn live(&self) -> Self::Counts;
 
-    /// The step that it is in.
+    /// Returns the current step.
     fn step(&self) -> u32;
 }
 

@@ -2,17 +2,16 @@
 
 use uidring::Uid;
 
-/// What an owner knows of its row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holding {
     pub(super) worker_id: u64,
     pub(super) token: u64,
-    /// The horizon when it was acquired.
+    /// The horizon at the acquire.
     pub(super) before: Option<Uid>,
-    /// From somebody who did not give it back.
+    /// The earlier holder did not give it back.
     pub(super) is_seized: bool,
 }
 
-/// Another one has the row, or may.
+/// Another owner has the row, or may have it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fenced;

@@ -1,4 +1,4 @@
-//! A host with clocks of its own, and the owner of a worker id that runs on it.
+//! A host with its own clocks, and the owner of a worker id that runs on it.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use uidring::simulation::ManualMonotonic;
 use super::holding::Holding;
 use super::issuer::Issuer;
 
-/// A host, whose clocks may be wrong.
+/// A host. Its clocks may be wrong.
 pub struct Host {
     /// Its wall clock.
     pub wall: ManualClock,
-    /// What the wall clock's milliseconds leave, in nanoseconds.
+    /// Nanoseconds that the wall clock, in milliseconds, has not counted yet.
     rest: u64,
     /// Its monotonic clock.
     pub time: ManualMonotonic,
-    /// Of the monotonic clock, in thousandths of the true rate.
+    /// The monotonic clock's rate, in thousandths of the true rate.
     rate: u64,
     /// Nothing runs until then.
     pub paused_until: u64,
-    /// The monotonic clock stands still meanwhile, and it may be the wall clock too.
+    /// During the pause the monotonic clock stands still, and perhaps the wall clock.
     pub suspended: Option<Suspended>,
     pub(super) state: State,
 }
@@ -35,7 +35,7 @@ pub struct Suspended {
 
 pub(super) enum State {
     Idle,
-    /// The store was asked for a lease.
+    /// It has asked the store for a lease.
     Acquiring(u64),
     /// The generator is being built.
     Starting(u64),
@@ -43,7 +43,7 @@ pub(super) enum State {
 }
 
 impl Host {
-    /// A host at this time, whose monotonic clock goes at this rate in thousandths.
+    /// Creates a host at this time. Its monotonic clock runs at this rate, in thousandths.
     pub fn new(now: Timestamp, rate: u64) -> Self {
         Self {
             wall: ManualClock::new(now),
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// True time goes on from `now`. Returns what the monotonic clock counts of it.
+    /// Advances the clocks by true time from `now`. Returns what the monotonic clock counts.
     pub fn pass(&mut self, now: u64, nanos: u64) -> u64 {
         if now >= self.paused_until {
             self.suspended = None;
@@ -71,13 +71,12 @@ impl Host {
         counted
     }
 
-    /// Sets the wall clock by so many milliseconds.
+    /// Steps the wall clock by milliseconds.
     pub fn step_wall(&self, millis: i64) {
         let now = self.wall.now().as_millis() + millis;
         self.wall.set(Timestamp::from_millis(now));
     }
 
-    /// Who runs on it, or begins to.
     pub(super) fn session(&self) -> Option<u64> {
         match &self.state {
             State::Idle => None,
@@ -86,7 +85,6 @@ impl Host {
         }
     }
 
-    /// Whether this session's generator is being built on it.
     pub(super) fn is_starting(&self, session: u64) -> bool {
         matches!(self.state, State::Starting(other) if other == session)
     }
@@ -98,17 +96,16 @@ impl Host {
         }
     }
 
-    /// The one that the store's answers to this session are for.
+    /// The owner, if the store's answers to this session are for it.
     pub(super) fn owner_of(&mut self, session: u64) -> Option<&mut Owner> {
         self.owner().filter(|owner| owner.session == session)
     }
 }
 
-/// A generator with a lease, and what is known of it.
 pub(super) struct Owner {
     pub(super) session: u64,
     pub(super) holding: Holding,
-    /// A message to the store is not answered yet.
+    /// It waits for the store's answer.
     pub(super) is_waiting: bool,
     pub(super) issuer: Issuer,
 }

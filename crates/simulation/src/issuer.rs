@@ -1,4 +1,4 @@
-//! A generator with a lease, and what its takers may get.
+//! A generator with a lease, and checks of what it issues.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,54 +22,53 @@ use super::trace::{LeaseSeen, RingSeen, Take};
 /// A generator with a lease, and what was taken from it.
 pub struct Issuer {
     worker_id: u64,
-    /// The greatest uid that earlier holders of the worker id may have issued.
+    /// The greatest uid that earlier holders may have issued.
     before: Option<Uid>,
     /// The state of the lease.
     pub renewals: RenewalMachine,
     generator: Generator,
     is_closed: bool,
-    /// The padder has looked since the lease was over.
+    /// The padder has looked since the lease ended.
     is_shut: bool,
-    /// The greatest uid that was taken, and the last one of the local taker.
+    /// The greatest uid taken, and the local taker's last.
     last: Option<Uid>,
     last_local: Option<Uid>,
 }
 
-/// What was issued in a history, by all of its generators.
+/// What all generators of a history issued.
 pub struct Issued {
     layout: Layout,
-    /// The only property to check.
     only: Option<Property>,
     issued: HashSet<Uid>,
-    /// How many uids these are.
+    /// How many uids were issued.
     pub uids: u64,
-    /// Of these, those that were ready when the lease was over.
+    /// Of these, uids that were ready when the lease ended.
     pub uids_after_loss: u64,
     /// Takes that got `LeaseLost`.
     pub lost: u64,
-    /// The takes, if somebody follows the history.
+    /// The takes, if someone follows the history.
     takes: Option<Vec<Take>>,
 }
 
 impl Issued {
-    /// A history of this layout. Other properties than `only` are not checked.
+    /// Creates the state of a history. Checks only `only`, if given.
     pub fn new(layout: Layout, only: Option<Property>) -> Self {
         let issued = HashSet::new();
         Self { layout, only, issued, uids: 0, uids_after_loss: 0, lost: 0, takes: None }
     }
 
-    /// The same, with all takes noted for somebody who follows the history.
+    /// Also records all takes, for a follower.
     pub fn followed(mut self) -> Self {
         self.takes = Some(Vec::new());
         self
     }
 
-    /// The takes since the last call, if somebody follows the history.
+    /// Returns the takes since the last call, if they are recorded.
     pub fn taken(&mut self) -> Vec<Take> {
         self.takes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Panics if a property does not hold that is to be checked.
+    /// Panics if the property does not hold and is to be checked.
     pub fn check(&self, property: Property, holds: bool, what: impl FnOnce() -> String) {
         if self.only.is_none_or(|only| only == property) {
             property.check(holds, what);
@@ -78,7 +77,7 @@ impl Issued {
 }
 
 impl Issuer {
-    /// A generator that begins above `before`.
+    /// Wraps a generator that starts above `before`.
     pub fn new(
         worker_id: u64,
         before: Option<Uid>,
@@ -95,19 +94,18 @@ impl Issuer {
         self.is_closed = true;
     }
 
-    /// The padder looks, if there is one.
+    /// Runs the padder, if there is one.
     pub fn service(&mut self) {
         let is_live = self.renewals.is_live();
         self.is_shut |= self.generator.service() && !is_live;
     }
 
-    /// Whether it may go on by its own account.
+    /// Returns whether it may issue, as far as it knows.
     pub fn is_live(&self) -> bool {
         !self.is_closed && self.renewals.is_live()
     }
 
-    /// Takes one by one, locally or not, or fills. Each uid has to be new, in order, above `before`
-    /// and covered by the store.
+    /// Takes one by one, locally or not, or fills. Checks that each uid is new, in order, above `before` and covered.
     pub fn take(&mut self, rng: &mut Rng, issued: &mut Issued, is_covered: impl Fn(Uid) -> bool) {
         let count = rng.usize(1..60);
         if rng.u8(0..4) == 0 {
@@ -141,7 +139,6 @@ impl Issuer {
         }
     }
 
-    /// Notes a take for who follows the history.
     fn note(&self, issued: &mut Issued, uid: Result<Uid, TakeError>, is_local: bool) {
         if let Some(takes) = &mut issued.takes {
             let block_end = if is_local { self.generator.block_end() } else { None };
@@ -158,7 +155,7 @@ impl Issuer {
         }
     }
 
-    /// The lease, as its owner sees it.
+    /// Returns the lease as its owner sees it.
     pub fn seen(&self) -> LeaseSeen {
         let (horizon, is_lost, time_left) = self.renewals.seen();
         LeaseSeen { horizon, is_lost, time_left, ring: self.generator.ring() }
@@ -173,7 +170,7 @@ impl Issuer {
         is_local: bool,
     ) {
         let (before, worker_id) = (self.before, self.worker_id);
-        // A uid of the generator itself is above all before it, one of the local taker above its own.
+        // The generator's own uids are above all earlier ones, a local taker's above its own.
         let last = if is_local { self.last_local } else { self.last };
         let is_next = last < Some(uid);
         issued.check(Property::Order, is_next, || {
@@ -218,25 +215,25 @@ impl Issuer {
     }
 }
 
-/// A generator with a lease, of one kind or the other, with random options.
+/// A generator with a lease, of either kind, with random options.
 pub enum Generator {
-    /// With a ring, and a local taker beside.
+    /// Has a ring, and a local taker beside.
     Cached {
         /// The generator.
         generator: Arc<CachedUidGenerator>,
-        /// The taker.
+        /// The local taker.
         local: LocalGenerator<Arc<CachedUidGenerator>>,
     },
-    /// On the clock.
+    /// Issues on the clock.
     Clocked(Box<ClockedUidGenerator<ManualClock>>),
 }
 
 impl Generator {
-    /// Builds one.
+    /// Builds a generator.
     ///
     /// # Errors
     ///
-    /// As its builder's.
+    /// Those of its builder.
     pub fn build(
         rng: &mut Rng,
         layout: Layout,
@@ -248,7 +245,7 @@ impl Generator {
                 .layout(layout)
                 .worker(lease)
                 .namespace(ELSEWHERE)
-                // A real wait: starts are tried again instead.
+                // The wait would be real. Starts are retried instead.
                 .max_start_wait(Duration::ZERO)
                 .boost_power(rng.u32(1..5))
                 .padding_factor(rng.u32(1..100))
@@ -302,7 +299,6 @@ impl Generator {
         }
     }
 
-    /// By the local taker, if there is one.
     fn take_locally(&mut self) -> Option<Result<Uid, TakeError>> {
         match self {
             Self::Cached { local, .. } => Some(local.next_uid()),
@@ -335,7 +331,7 @@ impl Generator {
         }
     }
 
-    /// The padder looks, if there is one.
+    /// Runs the padder. Returns whether there is one.
     fn service(&self) -> bool {
         match self {
             Self::Cached { generator, .. } => {

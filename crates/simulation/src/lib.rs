@@ -1,14 +1,13 @@
 //! Random histories of generators, leases and a ZooKeeper registry, in virtual time.
 //!
-//! Owners of leased worker ids run on hosts with bad clocks, and their store is hard to reach. One thread
-//! does everything, so that a seed determines a history.
+//! Owners of leased worker ids run on hosts with bad clocks and an unreliable connection to their store. One thread
+//! does everything, so a seed determines a history.
 //!
-//! Generators, builders and the state of a lease in use are the real ones. The store is the table of
-//! `store.rs`, and a lease's thread is simulated. docs/lease-model.md says what this shows, and what it
-//! does not.
+//! Generators, builders and the lease's state are the real ones. The store is the table in `store.rs`, and a lease's
+//! thread is simulated. docs/lease-model.md says what this shows, and what it does not.
 //!
-//! The crate of a store runs its own store beside the model's, which must give the same answers, or models
-//! its protocol of the same parts, as `registry` does.
+//! A store's crate runs its own store beside the model's, and the answers must be equal. Or it models its protocol with
+//! the same parts, as `registry` does.
 
 mod beside;
 mod check;

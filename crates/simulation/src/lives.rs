@@ -1,6 +1,5 @@
-//! Years of a generator's life in virtual time: random rates, idle spells, clocks that are set, and
-//! restarts, against a model of what is honest. One thread does everything, so that a
-//! seed tells all.
+//! Years of a generator's life in virtual time: random rates, idle spells, clock steps and restarts, checked against
+//! what is promised. One thread does everything, so a seed determines a life.
 
 use std::collections::HashSet;
 use std::env;
@@ -16,7 +15,7 @@ use uidring::{
     Bits, CachedUidGenerator, Error, Layout, LocalGenerator, TakeError, Tick, Timestamp, Uid,
 };
 
-/// A seed to replay, and nothing else.
+/// The variable with a seed to replay.
 const SEED: &str = "UIDRING_SIMULATION_SEED";
 
 const STEPS: u32 = 120;
@@ -35,7 +34,7 @@ proptest! {
     }
 }
 
-/// One after the other, generators of ever new worker ids, and what is known of them.
+/// Successive generators, each with a new worker id, and what they issued.
 struct Life {
     rng: Rng,
     layout: Layout,
@@ -45,12 +44,11 @@ struct Life {
     refresh: Duration,
     generator: CachedUidGenerator,
     seen: HashSet<Uid>,
-    /// The last uid of this generator.
     last: Option<Uid>,
-    /// The clock at its highest, and at the padder's last look.
+    /// The highest time of the clock, and its time when the padder last looked.
     highest: Timestamp,
     refreshed: Timestamp,
-    /// Nobody has set the clock since that look.
+    /// The clock has not been set since then.
     on_time: bool,
     over: bool,
 }
@@ -60,7 +58,7 @@ impl Life {
         let mut rng = Rng::with_seed(seed);
         let epoch: Timestamp = "2026-01-01".parse().expect("a time");
         let tick = if rng.bool() { Tick::Second } else { Tick::Millisecond };
-        // Some lives come to the end of their time: a year of seconds, an hour of milliseconds.
+        // Some lives reach the end of their layout's time: a year of seconds, an hour of milliseconds.
         let (short, long) = if tick == Tick::Second { (25, 34) } else { (22, 44) };
         let time = if rng.u8(0..4) == 0 { short } else { long };
         let bits = Bits { time, worker: 10, sequence: rng.u8(1..9) };
@@ -119,21 +117,21 @@ impl Life {
                 0..6 => self.take_some(),
                 6..8 => self.fill(),
                 8..11 => self.take_locally(),
-                // A short while passes, with the padder looking now and then.
+                // A short while; the padder looks now and then.
                 11..15 => {
                     let steps = self.rng.u32(1..20);
                     for _ in 0..steps {
                         self.pass();
                     }
                 }
-                // A long while: the padder has looked all the time.
+                // A long while, in which the padder has looked regularly.
                 15..17 => {
                     let idle = millis(self.rng.u64(0..100 * DAY));
                     self.clock.advance(idle);
                     self.look();
                     self.pass();
                 }
-                // Somebody sets the clock, a little or by days; or the machine slept.
+                // Someone sets the clock, a little or by days, or the machine was suspended.
                 17 => {
                     let most = if self.rng.bool() { 5_000 } else { 30 * DAY };
                     let step = self.rng.u64(0..most) as i64;
@@ -152,7 +150,7 @@ impl Life {
         }
     }
 
-    /// Time passes, not longer than the padder sleeps.
+    /// Lets time pass, at most as long as the padder sleeps.
     fn pass(&mut self) {
         self.clock.advance(self.refresh.mul_f64(self.rng.f64()));
         if self.on_time && self.clock.now() > self.refreshed.saturating_add(self.refresh) {
@@ -186,7 +184,7 @@ impl Life {
                 self.over = false;
                 self.refreshed = self.clock.now();
                 self.on_time = true;
-                // The clock of a new process remembers nothing.
+                // A new process's clock remembers nothing.
                 self.highest = self.clock.now();
             }
             Err(Error::ClockBeforeEpoch { .. }) => {
@@ -230,7 +228,7 @@ impl Life {
         }
     }
 
-    /// A handle of its own, while time passes and others take, too.
+    /// Takes with a handle, while time passes and others take, too.
     fn take_locally(&mut self) {
         let generator = std::mem::replace(&mut self.generator, Self::nobody());
         {
@@ -260,13 +258,13 @@ impl Life {
                     },
                 }
             }
-            // Whoever takes after a lease gets more than all that was leased.
+            // Takes after the handle's are above all that it claimed.
             self.last = self.last.max(last);
         }
         self.generator = generator;
     }
 
-    /// A stand-in while the generator is lent.
+    /// A stand-in while the generator is lent out.
     fn nobody() -> CachedUidGenerator {
         CachedUidGenerator::builder()
             .worker_id(0)
@@ -282,14 +280,14 @@ impl Life {
         self.layout.decode(uid).expect("of the layout").timestamp
     }
 
-    /// A uid of the generator itself is above all before it.
+    /// A uid of the generator itself is above all earlier ones.
     fn accept_next(&mut self, uid: Uid) {
         self.accept(uid);
         assert!(self.last < Some(uid), "{uid} after {:?}", self.last);
         self.last = Some(uid);
     }
 
-    /// What has been issued must be new, of this layout, and inside the bounds.
+    /// Checks that a uid is new, of this layout, and within the bounds.
     fn accept(&mut self, uid: Uid) {
         assert!(self.seen.insert(uid), "{uid} came twice");
         let (time, now) = (self.time_of(uid), self.clock.now());
@@ -299,7 +297,7 @@ impl Life {
         }
         let tick = millis(self.layout.tick().millis().unsigned_abs());
         if let Some(limit) = self.max_lag.filter(|_| self.on_time) {
-            // Of its tick's last moment, if a tick is longer than the limit.
+            // Counts from the tick's last moment, if a tick is longer than the limit.
             let behind = now.saturating_since(time);
             let most = limit.max(tick) + self.refresh;
             assert!(behind <= most, "{behind:?} behind {now}, and may be {most:?}");
@@ -319,7 +317,7 @@ impl Life {
                 let [lead, limit] = [lead, limit].map(Duration::from);
                 assert_eq!(Some(limit), self.max_borrow);
                 assert!(lead > limit, "{error}");
-                // By itself, once the clock has caught up.
+                // It recovers by itself once the clock has caught up.
                 let wait = lead - limit;
                 if self.rng.bool() && wait < millis(DAY) {
                     let step_back = self.highest.saturating_since(self.clock.now());
@@ -354,8 +352,8 @@ fn some_limit(rng: &mut Rng) -> Option<Duration> {
     }
 }
 
-/// Two workers whose clocks differ: where a later take got the smaller uid, the two takes were no
-/// further apart than docs/time.md says.
+/// Two workers have different clocks. If a later take got a smaller uid, the takes were no further apart than
+/// docs/time.md says.
 #[test]
 fn uids_of_two_machines_are_in_order_but_for_the_bound() {
     let mut closest = 0.0_f64;
@@ -379,7 +377,7 @@ fn uids_of_two_machines_are_in_order_but_for_the_bound() {
             .collect();
         let mut taken = Vec::new();
         for _ in 0..60 {
-            // A refresh in two parts, with takes in between.
+            // A refresh interval in two parts, with takes in between.
             let parts = [0, 1].map(|_| refresh.mul_f64(rng.f64() / 2.0));
             clocks.iter().for_each(|clock| clock.advance(parts[0]));
             for _ in 0..rng.u32(0..40) {

@@ -1,4 +1,4 @@
-//! What hosts and the store say to each other, and how that goes wrong.
+//! Messages between hosts and the store, and how they fail.
 
 use uidring::simulation::LeaseAction;
 use uidring::worker::RenewError;
@@ -13,7 +13,7 @@ use super::world::World;
 impl World {
     pub(super) fn acquire(&mut self, host: usize) {
         let is_live = |owner: &mut Owner| owner.issuer.renewals.is_live();
-        // Who has lost its lease is done with.
+        // An owner that has lost its lease closes.
         if self.hosts[host].owner().is_some_and(|owner| !is_live(owner)) {
             return self.close(host);
         }
@@ -29,7 +29,6 @@ impl World {
         self.sessions
     }
 
-    /// The thread of a lease does what is to be done.
     pub(super) fn renew(&mut self, host: usize) {
         let Some(owner) = self.hosts[host].owner().filter(|owner| !owner.is_waiting) else {
             return;
@@ -52,7 +51,7 @@ impl World {
         }
     }
 
-    /// A message is on its way: it may be lost, be late, come twice, or its answer may be lost.
+    /// Sends a message. It may be lost, late or repeated, or its answer lost.
     fn send(&mut self, host: usize, session: u64, call: Call, failed: Answer) {
         let (there, back) = (self.delay(), self.delay());
         let patience = self.rng.u64(1..self.lasts / 2);
@@ -99,7 +98,7 @@ impl World {
                     self.events.push((self.now + time, answered));
                 }
             }
-            // Nobody hears of it before the pause is over.
+            // The host hears it after its pause.
             Event::Answered { host, .. } if !self.is_awake(host) => {
                 self.events.push((self.hosts[host].paused_until, event));
             }
@@ -178,7 +177,7 @@ impl World {
         }
     }
 
-    /// The store has given a lease to a new session: its generator is built next.
+    /// The store has given a lease to a new session. Its generator is built next.
     pub(super) fn start(&mut self, host: usize, session: u64, holding: Holding) {
         self.counts.seized += u64::from(holding.is_seized);
         self.counts.acquired += 1;

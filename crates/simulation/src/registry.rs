@@ -1,10 +1,9 @@
-//! Instances of a ZooKeeper registry on hosts with bad clocks, which are cut off, paused and killed:
-//! random histories of them, in virtual time.
+//! Random histories of instances of a ZooKeeper registry, in virtual time. Hosts have bad clocks, and are cut off,
+//! paused and killed.
 //!
-//! The whole protocol is the real one, from the start's claim to the last release, with leases and
-//! generators. Only the servers are played: a tree of nodes with sessions, which each request reaches
-//! after a while, if at all. Others go on in the middle of each request. docs/lease-model.md has the
-//! rest.
+//! The whole protocol is the real one, from a start's claim to the last release, with leases and generators. Only the
+//! servers are simulated: a tree of nodes with sessions, which a request reaches after a delay, or never. Others run in
+//! the middle of each request. See docs/lease-model.md.
 
 mod events;
 mod requests;
@@ -36,8 +35,7 @@ use self::world::{Grant, Owner, Start, State, World};
 use crate::History;
 use crate::{Begun, ByHand, Generator, Histories, Issuer, Property, lock};
 
-/// Runs histories, and has each followed. Their own properties are not checked, in this process: the follower
-/// judges.
+/// Runs histories, each judged by a follower alone: this process no longer checks the properties.
 pub fn run_followed<F: Follower>(
     histories: Histories,
     follow: impl Fn(&Setting) -> F + Sync,
@@ -59,7 +57,7 @@ fn histories_of_a_registry() {
     if count < 1_000 {
         return;
     }
-    // A model in which nothing happens shows nothing.
+    // If nothing happens, the histories show nothing.
     let Counts { uids, uids_cut_off, acquired, refused, unanswered, .. } = counts;
     let Counts { renewals, failed, releases, lost, late, .. } = counts;
     let rare = [uids_cut_off, refused, unanswered, failed, releases, lost, late];
@@ -67,8 +65,8 @@ fn histories_of_a_registry() {
     assert!(acquired > count && renewals > count && uids > 100 * count, "{counts:?}");
 }
 
-/// The fault that the model is for: what the local file alone grants is above what the registry
-/// holds, and somebody else issues it too.
+/// The fault that the model is for: the local file grants more than the registry holds, and another process issues it,
+/// too.
 #[test]
 fn a_grant_by_the_local_file_alone_is_caught() {
     const MOST: u64 = 20_000;
@@ -78,7 +76,7 @@ fn a_grant_by_the_local_file_alone_is_caught() {
             let sim = sim(first.wrapping_add(number), Grant::LocalFile, Some(property));
             let panic = catch_unwind(AssertUnwindSafe(|| sim.live())).err()?;
             let what = panic.downcast_ref::<String>().expect("a text").clone();
-            // What was found within a call of the core is contained there, and ends the history otherwise.
+            // A panic within a call of the core is contained there, and ends the history with another message.
             what.starts_with(&format!("{property:?}: ")).then_some((number, what))
         });
         let (number, what) = caught.unwrap_or_else(|| panic!("{property:?} is never broken"));
@@ -86,7 +84,7 @@ fn a_grant_by_the_local_file_alone_is_caught() {
     }
 }
 
-/// The history of a seed. Other properties than `only` are not checked.
+/// Returns the history of a seed. Checks only `only`, if given.
 #[cfg(test)]
 fn sim(seed: u64, grant: Grant, only: Option<Property>) -> Sim {
     Sim::new(seed, World::new(Rng::with_seed(seed), grant, only), start)
@@ -131,7 +129,7 @@ fn start(sim: &Sim, start: Start) {
         }
         _ => State::Idle,
     };
-    // One that was killed meanwhile is not there any more.
+    // It may have been killed meanwhile.
     let is_alive = world.is_alive(process);
     let is_built = matches!(state, State::Running(_));
     let unused = if is_alive { world.set(process, state) } else { state };

@@ -1,4 +1,4 @@
-//! One history: its steps, and the generators that are built in it.
+//! One history: its steps, and the generators built in it.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,17 +19,15 @@ use super::lock::lock;
 use super::trace::{Answer, Follow, Step};
 use super::world::{MILLISECOND, START, World};
 
-/// How many steps a history has.
 pub(super) const STEPS: u32 = 200;
 
-/// A history. What a start asks of the store is asked in the middle of it, and others go on
-/// meanwhile: hence the lock.
+/// A history. Others run while a start waits for the store, hence the lock.
 #[derive(Clone)]
 pub(super) struct Sim(pub(super) Arc<Mutex<World>>);
 
 impl Sim {
     pub(super) fn new(seed: u64, open: Option<&Open<'_>>, follow: Option<&Follow<'_>>) -> Self {
-        // For the generators' own use.
+        // The generators use this seed.
         fastrand::seed(seed);
         Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed), open, follow))))
     }
@@ -49,8 +47,7 @@ impl Sim {
         self.build(depth);
     }
 
-    /// Builds the generators of those who have got a lease. In the middle of too many starts the
-    /// next ones wait.
+    /// Builds the generators of sessions that have got a lease. With too many in progress, others wait.
     fn build(&self, depth: u32) {
         const MAX_DEPTH: u32 = 2;
         if depth == MAX_DEPTH {
@@ -66,7 +63,7 @@ impl Sim {
         let (mut rng, layout, terms, wall, time) = {
             let mut world = lock(&self.0);
             if !world.hosts[host].is_starting(session) {
-                // It was killed before it came to this.
+                // It was killed before its turn.
                 return;
             }
             let (layout, terms) = (world.layout, world.terms);
@@ -104,8 +101,8 @@ impl Sim {
         world.check_owners();
     }
 
-    /// Everybody crashes. Once the leases have run out, every id can be had again, and goes on
-    /// above what was issued.
+    /// All processes crash. After the leases expire, every id can be leased again, and its uids are above what was
+    /// issued.
     fn end(&self) {
         let rows = {
             let mut world = lock(&self.0);
@@ -113,7 +110,7 @@ impl Sim {
             for host in 0..world.hosts.len() {
                 world.crash(host);
             }
-            // Until the last message has come.
+            // Until the last message has arrived.
             let lasts = world.lasts;
             world.advance(6 * lasts);
             world.is_orderly = true;
@@ -149,7 +146,7 @@ impl Sim {
     }
 }
 
-/// Asks the store for what a start needs, while others go on.
+/// Renews a start's lease. Others run while it waits for the store.
 struct Keeper {
     sim: Sim,
     session: u64,
@@ -203,12 +200,12 @@ impl Keeper {
     }
 }
 
-/// What a generator's lease begins with.
+/// Where a generator's lease is put.
 pub type Begun = Arc<Mutex<Option<(RenewalMachine, Box<dyn LeaseBackend>)>>>;
 
-/// Has the lease of a generator renewed by the model.
+/// Lets the model renew a generator's lease.
 pub struct ByHand {
-    /// The monotonic clock of the lease.
+    /// The lease's monotonic clock.
     pub time: ManualMonotonic,
     /// The seed of its random parts.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! The table of leases: what a store does in one transaction each.
+//! The table of leases: what a store does in one transaction.
 
 use std::ops::RangeInclusive;
 
@@ -8,29 +8,25 @@ use super::beside::{Beside, Setting, StoredLease};
 use super::holding::{Fenced, Holding};
 use super::trace::RowSeen;
 
-/// The store, which has a clock of its own. Its times are milliseconds of that clock.
+/// The store. Its times are milliseconds of its own clock.
 ///
-/// It hands out the last worker ids of the layout; those below are used up by starts without a lease.
+/// It hands out the last worker ids of the layout. Starts without a lease use up those below.
 pub(super) struct Store {
     layout: Layout,
     worker_ids: RangeInclusive<u64>,
     rows: Vec<Row>,
-    /// Worker ids and tokens whose owners an operator has fenced.
+    /// Worker ids and tokens that an operator has fenced.
     fenced: Vec<(u64, u64)>,
-    /// How long a lease lasts, in milliseconds.
+    /// The length of a lease, in milliseconds.
     lasts: i64,
-    /// A real store that is asked the same.
     beside: Option<Beside>,
 }
 
-/// A worker id.
 struct Row {
-    /// The last one to acquire it.
     owner: u64,
     token: u64,
-    /// By the store's clock; `None` where it was given back.
+    /// By the store's clock; `None` if it was given back.
     ends: Option<i64>,
-    /// The greatest uid that any owner may have issued.
     horizon: Option<Uid>,
 }
 
@@ -47,7 +43,7 @@ impl Store {
         Self { layout, worker_ids, rows: Vec::new(), fenced: Vec::new(), lasts, beside }
     }
 
-    /// The worker ids that somebody has had.
+    /// The worker ids that were ever leased.
     pub(super) fn worker_ids(&self) -> Vec<u64> {
         self.worker_ids.clone().take(self.rows.len()).collect()
     }
@@ -62,7 +58,6 @@ impl Store {
         self.rows.iter().map(seen).collect()
     }
 
-    /// When the last of the leases ends.
     pub(super) fn last_end(&self) -> Option<i64> {
         self.rows.iter().filter_map(|row| row.ends).max()
     }
@@ -80,7 +75,7 @@ impl Store {
         self.fenced.contains(&(holding.worker_id, holding.token))
     }
 
-    /// The lowest row that is free or has run out, else a new one.
+    /// Leases the lowest free or expired row, or else a new one.
     pub(super) fn acquire(&mut self, owner: u64, now: i64) -> Option<Holding> {
         let holding = self.acquire_row(owner, now);
         if let Some(beside) = &mut self.beside {
@@ -156,8 +151,7 @@ impl Store {
         (worker_id - self.worker_ids.start()) as usize
     }
 
-    /// An operator ends a lease: its owner stops at its next renewal, and others may have the row at
-    /// once.
+    /// An operator ends a lease: its owner stops at its next renewal, and others may take the row at once.
     pub(super) fn fence(&mut self, worker_id: u64, now: i64) {
         let index = self.index(worker_id);
         let row = &mut self.rows[index];
@@ -170,7 +164,7 @@ impl Store {
         self.compare();
     }
 
-    /// An operator frees a row whose lease has run out.
+    /// Frees an expired row for an operator.
     pub(super) fn free(&mut self, worker_id: u64, now: i64) -> bool {
         let index = self.index(worker_id);
         let row = &mut self.rows[index];
@@ -186,7 +180,7 @@ impl Store {
         is_free
     }
 
-    /// The store beside this one has the same rows.
+    /// Checks that the store beside has the same rows.
     fn compare(&mut self) {
         let Some(beside) = &mut self.beside else { return };
         let position = |uid| {
@@ -203,7 +197,6 @@ impl Store {
     }
 }
 
-/// By the store's clock.
 fn time(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }

@@ -1,4 +1,4 @@
-//! What happens in a history, step by step, for somebody who follows it.
+//! The steps of a history, for a follower.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use uidring::{TakeError, Uid};
 
 use super::beside::Setting;
 
-/// Follows a history: it sees each step, and what is there afterwards. It may panic, which ends the history.
+/// Follows a history: sees each step, and the state after it. It may panic, which ends the history.
 pub trait Follower: Send + 'static {
-    /// Something has happened.
+    /// Handles a step.
     fn step(&mut self, step: &Step, after: &Snapshot);
 }
 
-/// Makes a follower of a history.
+/// Creates a history's follower.
 pub(super) type Follow<'a> = dyn Fn(&Setting) -> Box<dyn Follower> + Sync + 'a;
 
-/// A step. Sessions are starts of processes, by number.
+/// A step. A session is one start of a process.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Time has passed.
@@ -26,93 +26,93 @@ pub enum Step {
         /// By the monotonic clocks of sessions, in nanoseconds.
         by_sessions: Vec<(u64, u64)>,
     },
-    /// The store has performed an acquire: worker id and token, if there was a free one.
+    /// The store has performed an acquire.
     Acquired {
-        /// Who had asked.
+        /// The session that asked.
         session: u64,
-        /// Its worker id and token.
+        /// Worker id and token, if a row was free.
         lease: Option<(u64, u64)>,
     },
-    /// The answer to an acquire has come, or nobody waits for it any more.
+    /// The answer to an acquire has arrived, or nobody waits for it any more.
     AcquireAnswered {
-        /// Who had asked.
+        /// The session that asked.
         session: u64,
-        /// Its worker id and token.
+        /// Worker id and token.
         lease: Option<(u64, u64)>,
     },
-    /// A renewal is asked for.
+    /// A renewal is requested.
     RenewalAsked {
-        /// By whom.
+        /// The session.
         session: u64,
-        /// The last tick that is wanted.
+        /// The last tick wanted.
         horizon: u64,
     },
     /// The store has performed a renewal.
     Renewed {
-        /// Of this lease: worker id and token.
+        /// Worker id and token.
         lease: (u64, u64),
-        /// The last tick that was wanted.
+        /// The last tick wanted.
         horizon: u64,
         /// Whether the lease was still held.
         is_held: bool,
-        /// Whether an answer is on its way, to somebody who may have gone.
+        /// Whether an answer is on its way, even if nobody waits for it.
         is_answered: bool,
     },
-    /// The answer to a renewal has come.
+    /// The answer to a renewal has arrived.
     RenewalAnswered {
-        /// To whom.
+        /// The session.
         session: u64,
-        /// What it says.
+        /// The answer.
         answer: Answer,
     },
-    /// A generator was built with the lease, or was not.
+    /// A generator was built with the lease, or the build failed.
     Built {
-        /// By whom.
+        /// The session.
         session: u64,
-        /// Whether it was.
+        /// Whether it succeeded.
         is_built: bool,
     },
-    /// Somebody takes uids.
+    /// Takers took uids.
     Took {
-        /// From whose generator.
+        /// The session.
         session: u64,
-        /// Each of them, and the error that was the last.
+        /// The uids, and the error that ended the takes.
         takes: Vec<Take>,
     },
     /// The padder has looked.
     Serviced {
-        /// At whose ring.
+        /// The session.
         session: u64,
     },
     /// The generator was closed.
     Closed {
-        /// Whose.
+        /// The session.
         session: u64,
         /// The last uid that counts as issued.
         last: Option<Uid>,
     },
     /// The store has performed a release.
     Released {
-        /// Of this lease: worker id and token.
+        /// Worker id and token.
         lease: (u64, u64),
         /// The last uid that counts as issued.
         last: Option<Uid>,
     },
-    /// A process has ended without a word.
+    /// A process has ended without telling anyone.
     Crashed {
-        /// Which.
+        /// The session.
         session: u64,
     },
     /// An operator has ended a lease.
     Fenced {
-        /// Of this worker id.
+        /// The worker id.
         worker_id: u64,
     },
-    /// An operator has freed a row, unless it was held.
+    /// An operator has tried to free a row.
     Freed {
-        /// Of this worker id.
+        /// The worker id.
         worker_id: u64,
-        /// Whether it could be had.
+        /// Whether it was not held.
         is_free: bool,
     },
 }
@@ -120,11 +120,11 @@ pub enum Step {
 /// An answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done.
+    /// Done.
     Renewed,
-    /// Nobody knows whether it is.
+    /// Done or not; nobody knows.
     Failed,
-    /// The lease is another's.
+    /// The lease is lost.
     Lost,
 }
 
@@ -141,60 +141,60 @@ impl From<&Result<(), RenewError>> for Answer {
 /// A take.
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
-    /// What it gave.
+    /// The result.
     pub uid: Result<Uid, TakeError>,
-    /// Of a local taker: the end of the block that it has claimed.
+    /// With a local taker: the end of the block that it has claimed.
     pub block_end: Option<u64>,
-    /// The lease and the ring afterwards; for uids that are taken at once, after the last.
+    /// Lease and ring after it; in a batch, only after the last.
     pub after: Option<LeaseSeen>,
 }
 
-/// What is there.
+/// The state after a step.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The store's rows, by worker id.
     pub rows: Vec<RowSeen>,
-    /// The generators that live.
+    /// The live generators, by session.
     pub owners: Vec<(u64, LeaseSeen)>,
 }
 
 /// A row of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSeen {
-    /// The session that was the last to acquire it.
+    /// The session that acquired it last.
     pub owner: u64,
     /// The fencing token.
     pub token: u64,
-    /// When the lease ends, in milliseconds from now; `None` where it was given back.
+    /// When the lease ends, in milliseconds from now; `None` if it was given back.
     pub ends_in: Option<i64>,
     /// The greatest uid that may have been issued.
     pub horizon: Option<Uid>,
 }
 
-/// A lease, as its owner sees it.
+/// A lease as its owner sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseSeen {
     /// The last tick that may be issued.
     pub horizon: u64,
-    /// Whether it was found to be lost.
+    /// Whether the owner knows that it is lost.
     pub is_lost: bool,
-    /// The time to its deadline.
+    /// The time until its deadline.
     pub time_left: Option<Duration>,
-    /// The ring of its generator, if that has one.
+    /// The generator's ring, if it has one.
     pub ring: Option<RingSeen>,
 }
 
 /// A ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingSeen {
-    /// How many runs were published.
+    /// Runs published.
     pub runs: u64,
-    /// The end of the last of them.
+    /// The end of the last one.
     pub end: u64,
-    /// The number that comes next.
+    /// The next number.
     pub next: Option<u64>,
-    /// How many are ready.
+    /// Uids ready.
     pub available: u64,
-    /// Once nothing comes from it any more: the last uid that counts as issued.
+    /// Once it issues nothing more: the last uid that counts as issued.
     pub last: Option<Option<Uid>>,
 }

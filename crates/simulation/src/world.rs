@@ -1,4 +1,4 @@
-//! Hosts and a store, and what happens to them.
+//! The hosts and the store, and what happens to them.
 
 use std::time::Duration;
 
@@ -28,11 +28,11 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) layout: Layout,
     pub(super) terms: LeaseTerms,
-    /// Of a lease, in nanoseconds.
+    /// The length of a lease, in nanoseconds.
     pub(super) lasts: u64,
-    /// Clocks are as good as the margin assumes.
+    /// Clocks stay within the margin.
     is_calm: bool,
-    /// How many of ten steps are trouble, and how many of a hundred messages.
+    /// Steps in ten that are trouble, and messages in a hundred that fail.
     trouble: u8,
     pub(super) loss: u8,
     /// The true time, in nanoseconds.
@@ -41,16 +41,14 @@ pub(super) struct World {
     store_step: i64,
     pub(super) store_down_until: u64,
     pub(super) hosts: Vec<Host>,
-    /// Messages and when they arrive.
+    /// Messages under way, with their arrival.
     pub(super) events: Vec<(u64, Event)>,
-    /// Owners whose generators are to be built.
     pub(super) starts: Vec<(usize, u64, Holding)>,
     pub(super) sessions: u64,
     pub(super) issued: Issued,
-    /// No message is lost or late any more.
+    /// From now on, no message is lost or late.
     pub(super) is_orderly: bool,
     pub(super) counts: Counts,
-    /// Steps that have begun.
     pub(super) steps: u32,
     follower: Option<Box<dyn Follower>>,
 }
@@ -110,13 +108,12 @@ impl World {
         }
     }
 
-    /// In milliseconds, as databases have it.
+    /// In milliseconds, as in databases.
     pub(super) fn store_time(&self) -> i64 {
         let nanos = self.now as i64 + self.store_step;
         START.as_millis() + nanos.div_euclid(MILLISECOND as i64)
     }
 
-    /// One thing happens.
     pub(super) fn act(&mut self) {
         self.steps += 1;
         let host = self.rng.usize(0..self.hosts.len());
@@ -168,7 +165,7 @@ impl World {
         there.paused_until = self.now + pause;
         there.suspended = suspends.then_some(Suspended { with_wall });
         if self.rng.bool() {
-            // Takers are the first to run again.
+            // Takers run first after the pause.
             self.advance(pause.saturating_sub(1));
             self.hosts[host].paused_until = self.now;
             self.take(host);
@@ -215,7 +212,7 @@ impl World {
         self.note(Step::Passed { by_store, by_sessions });
     }
 
-    /// Whoever is on a host ends without a word.
+    /// The process on a host ends without telling anyone.
     pub(super) fn crash(&mut self, host: usize) {
         let session = self.hosts[host].session();
         self.hosts[host].state = State::Idle;
@@ -224,7 +221,6 @@ impl World {
         }
     }
 
-    /// Shows a step to who follows the history.
     pub(super) fn note(&mut self, step: Step) {
         let Some(mut follower) = self.follower.take() else { return };
         let owners = self.hosts.iter_mut().filter_map(Host::owner);
@@ -256,14 +252,13 @@ impl World {
         {
             owner.issuer.close();
             let session = owner.session;
-            // It says so again and again.
+            // The action stays the same at every call.
             if let LeaseAction::Release(last) = owner.issuer.renewals.next_action() {
                 self.note(Step::Closed { session, last });
             }
         }
     }
 
-    /// An operator ends a lease, or frees a worker id.
     fn operate(&mut self) {
         let now = self.store_time();
         let Some(worker_id) = self.rng.choice(self.store.worker_ids()) else { return };
@@ -286,7 +281,7 @@ impl World {
         }
     }
 
-    /// Who may go on by its own account does so by the store's, too.
+    /// An owner that may issue as far as it knows also owns the row in the store.
     pub(super) fn check_owners(&mut self) {
         if !self.is_calm {
             return;

@@ -60,7 +60,7 @@ pub enum TableError {
     /// The store has recorded another range of worker ids.
     #[error(
         "{place}: the worker ids of this store were recorded as {recorded}, not {range}; nothing was changed: keep \
-         {recorded}, or use another database (in etcd, another prefix) for {range}"
+         {recorded}, or use another store for {range}"
     )]
     OtherRange {
         /// The store's place.
@@ -74,8 +74,7 @@ pub enum TableError {
     /// The store has handed out worker ids outside the range to record.
     #[error(
         "{place}: worker ids up to {newest} may be in use there, and {range} does not include all of them; nothing was \
-         recorded: record a range from 1 to {newest} or above, or use a new database (in etcd, another prefix) for \
-         {range}"
+         recorded: record a range from 1 to {newest} or above, or use a new store for {range}"
     )]
     RangeInUse {
         /// The store's place.
@@ -127,7 +126,7 @@ pub enum TableError {
     /// The leases are for another layout.
     #[error(
         "{place}: its leases are for layout {found}, this is {layout}: use the same layout, or another \
-         store: a new file (sqlite:PATH?mode=rwc), another database, or in etcd another prefix"
+         store, which has another file, database or prefix"
     )]
     LeaseTableLayout {
         /// The store's place.

@@ -131,7 +131,7 @@ impl Row {
             Kind::Path | Kind::Text if value.is_empty() => Err("it is empty".into()),
             // Errors and logs show paths and names.
             Kind::Path | Kind::Text if value.contains(char::is_control) => {
-                Err("it has a character that cannot be seen".into())
+                Err("it has a character that cannot be seen; leave that out".into())
             }
             Kind::Path | Kind::Text => Ok(()),
             Kind::Form { check, .. } => check(value),

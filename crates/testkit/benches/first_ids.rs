@@ -1,5 +1,5 @@
-//! The first ids of many tags, of each engine that has segments: with a transaction for each tag, and with
-//! those that wait loaded together. The servers are private ones.
+//! The first ids of many tags, for each engine with segments and private servers: with one transaction per tag, and
+//! with all waiting tags loaded together.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ impl<S: SegmentStore> SegmentStore for OneByOne<S> {
 }
 
 fn main() {
-    // What `cargo bench` adds is of no interest here; `--quick` is.
+    // Ignore what `cargo bench` adds.
     let quick = std::env::args().any(|word| word == "--quick");
     let (rounds, tags) = if quick { (1, 500) } else { (3, 2_000) };
     println!("| first ids of {tags} tags | one by one (s) | together (s) |");
@@ -69,7 +69,7 @@ fn create_table(table: &impl SegmentTable) {
     table.create_tag(&NewSegmentTag::new("first", 1).expect("allowed")).expect("created");
 }
 
-/// One by one and together, the medians of some interleaved rounds.
+/// Returns the medians of interleaved rounds, one by one and together.
 fn medians<S: SegmentStore>(
     rounds: usize,
     names: &[String],
@@ -86,7 +86,7 @@ fn medians<S: SegmentStore>(
     })
 }
 
-/// All tags are asked for, and then waited for.
+/// Requests all tags, then waits for each.
 fn first_ids(store: impl SegmentStore, names: &[String]) -> Duration {
     let generator = SegmentGenerator::builder(store).build().expect("built");
     let start = Instant::now();

@@ -1,11 +1,9 @@
-//! An attack on a store of worker ids, leases and segments: processes of several threads that are
-//! killed, stopped and continued, and short-lived ones that start and end all the time. What each of
-//! them was given is accounted for.
+//! Attacks a store of worker ids, leases and segments. Some processes run several threads and are killed, stopped and
+//! continued; others live briefly and start and end all the time. Every id that they get is accounted for.
 //!
-//! [`attack!`](crate::attack!) makes its tests of a [`Store`](crate::suite::Store). Each runs the attack in a
-//! process of its own (the driver), whose temporary folder is on the file system in question; the driver
-//! starts the attackers, which are this test binary too. It lasts 3 s, or as long as
-//! `UIDRING_ATTACK_SECONDS` says.
+//! [`attack!`](crate::attack!) makes the tests of a [`Store`](crate::suite::Store). Each test runs the attack in its
+//! own process, the driver, whose temporary folder is on the file system under test. The driver starts the attackers;
+//! both run this test binary. An attack lasts 3 s, or `UIDRING_ATTACK_SECONDS`.
 
 mod account;
 mod attacker;
@@ -28,8 +26,8 @@ use crate::child::this_test;
 use crate::suite::{Site, Terms, is_none_free, kind};
 use crate::{chain, request};
 
-/// Makes a module of tests: the attack on a [`Store`](crate::suite::Store), for these
-/// [kinds](crate::attack::Kind), on a disk and in memory. For an integration test, of whose folder cargo tells.
+/// Makes a module of tests that attack a [`Store`](crate::suite::Store) for these [kinds](crate::attack::Kind), on a
+/// disk and in memory. Call it from an integration test: cargo sets `CARGO_TARGET_TMPDIR` only there.
 #[macro_export]
 macro_rules! attack {
     (mod $name:ident: $store:expr, [$($kind:ident),+]) => {
@@ -53,13 +51,13 @@ macro_rules! attack {
                 $crate::attack::in_memory(TARGET);
             }
 
-            /// Not a test of its own: the process that conducts an attack.
+            /// Not a test by itself: the process that conducts an attack.
             #[test]
             fn driver() {
                 $crate::attack::drive(TARGET);
             }
 
-            /// Not a test of its own: a process that takes part in one.
+            /// Not a test by itself: an attacking process.
             #[test]
             fn attacker() {
                 $crate::attack::attack_as_told(TARGET);
@@ -68,18 +66,18 @@ macro_rules! attack {
     };
 }
 
-/// How much longer an attack goes on if there was nothing of a kind.
+/// How much longer an attack goes on if a kind got no ids.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const DRIVER: &str = "UIDRING_ATTACK_DRIVER";
 const SECONDS: &str = "UIDRING_ATTACK_SECONDS";
 
-/// Runs an attack on the file system of this folder: cargo's `CARGO_TARGET_TMPDIR`.
+/// Attacks on the file system of this folder; pass cargo's `CARGO_TARGET_TMPDIR`.
 pub fn on_disk(target: Target, folder: &str) {
     attack(target, Path::new(folder));
 }
 
-/// Runs an attack on Linux's file system in memory.
+/// Attacks on Linux's in-memory file system.
 pub fn in_memory(target: Target) {
     attack(target, Path::new("/dev/shm"));
 }
@@ -93,7 +91,7 @@ fn attack(target: Target, folder: &Path) {
     assert!(status.success(), "the attack on {} in {} has failed", target.name, folder.display());
 }
 
-/// What the test `driver` does: nothing, unless it was started by an attack.
+/// The body of the test `driver`: does nothing unless an attack started it.
 pub fn drive(target: Target) {
     if env::var(DRIVER).is_err() {
         return;
@@ -130,14 +128,14 @@ pub fn drive(target: Target) {
     };
     let limit = SystemTime::now() + Duration::from_secs(seconds) + PATIENCE;
     let mut account = attack(true);
-    // On a busy machine a server may have been down all the time.
+    // On a busy machine, the server may have been down all the time.
     while target.kinds.iter().any(|kind| account.count(*kind) == 0) && SystemTime::now() < limit {
         account = attack(false);
     }
     report(target, &env::temp_dir(), seconds, &account, &tally);
 }
 
-/// Has all worker ids leased once, before others use up the counter that they come from, and adds the tags.
+/// Leases all worker ids once, before others use up the counter that they come from, and adds the tags.
 fn prepare(target: Target, site: &dyn Site) {
     if target.kinds.contains(&Kind::Leases) {
         let terms = Terms { lasts: PATIENCE, wait_for: Duration::ZERO };
@@ -145,7 +143,7 @@ fn prepare(target: Target, site: &dyn Site) {
         for number in 0..layout().workers() {
             let place = place(site.address(0), usize::MAX, format!("first-{number}"));
             let lease = || target.store.lease(&place, &request(layout()), &terms);
-            // A server that has just started may answer late on a busy machine.
+            // On a busy machine, a server that has just started may answer late.
             let lease = lease().or_else(|error| match kind(&error) {
                 Some(StoreErrorKind::Unreachable | StoreErrorKind::TimedOut) => lease(),
                 _ => Err(error),
@@ -162,7 +160,7 @@ fn prepare(target: Target, site: &dyn Site) {
     }
 }
 
-/// What the test `attacker` does: nothing, unless it was started by a driver.
+/// The body of the test `attacker`: does nothing unless a driver started it.
 pub fn attack_as_told(target: Target) {
     attacker::run(target);
 }

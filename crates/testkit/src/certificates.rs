@@ -1,4 +1,4 @@
-//! Certificates for servers on this host, and the authority that signs them.
+//! An authority and the certificates that it signs for servers on this host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
-/// An authority, which nobody knows but those who are given its certificate.
+/// An authority that is trusted only where its certificate is given.
 pub struct Authority {
     folder: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -22,9 +22,9 @@ pub struct Certificate {
 }
 
 impl Authority {
-    /// A fresh authority, which keeps its files in this folder.
+    /// Creates an authority that keeps its files in this folder.
     pub fn new(folder: &Path) -> Self {
-        // Two authorities have two names, or one would seem to sign badly for the other.
+        // With equal names, clients would take one authority for the other and find a bad signature.
         let name = folder.file_name().expect("a folder with a name").to_string_lossy();
         let mut params = params(&format!("authority of {name}"), &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -35,17 +35,17 @@ impl Authority {
         authority
     }
 
-    /// The authority's own certificate, a PEM file.
+    /// Returns the path of the authority's own certificate, a PEM file.
     pub fn certificate(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
 
-    /// A certificate for `localhost` and 127.0.0.1.
+    /// Signs a certificate for `localhost` and 127.0.0.1.
     pub fn server(&self) -> Certificate {
         self.sign("server", server("a server", &["localhost", "127.0.0.1"]))
     }
 
-    /// The same, but its time is over.
+    /// Like [`server`](Self::server), but expired.
     pub fn expired(&self) -> Certificate {
         let mut params = server("an old server", &["localhost", "127.0.0.1"]);
         params.not_before = date_time_ymd(2020, 1, 1);
@@ -53,21 +53,21 @@ impl Authority {
         self.sign("expired", params)
     }
 
-    /// The same, but it ends in three days.
+    /// Like [`server`](Self::server), but it expires in three days.
     pub fn ending(&self) -> Certificate {
         let mut params = server("a server of these days", &["localhost", "127.0.0.1"]);
         params.not_after = (SystemTime::now() + Duration::from_secs(3 * 86_400)).into();
         self.sign("ending", params)
     }
 
-    /// The same, but it is that of an authority.
+    /// Like [`server`](Self::server), but marked as an authority's.
     pub fn own(&self) -> Certificate {
         let mut params = server("an authority as a server", &["localhost", "127.0.0.1"]);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         self.sign("own", params)
     }
 
-    /// The same, but its time has not come.
+    /// Like [`server`](Self::server), but not valid yet.
     pub fn early(&self) -> Certificate {
         let mut params = server("a new server", &["localhost", "127.0.0.1"]);
         params.not_before = date_time_ymd(2200, 1, 1);
@@ -75,19 +75,19 @@ impl Authority {
         self.sign("early", params)
     }
 
-    /// A certificate for a name that is not this host's.
+    /// Signs a certificate for another host's name.
     pub fn stranger(&self) -> Certificate {
         self.sign("stranger", server("another server", &["elsewhere.example"]))
     }
 
-    /// A certificate for a client, which names its user.
+    /// Signs a certificate for a client that names its user.
     pub fn client(&self, user: &str) -> Certificate {
         let mut params = params(user, &[]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(&format!("client-{user}"), params)
     }
 
-    /// What a server needs to show a certificate, as arguments of mariadbd.
+    /// Returns the mariadbd arguments that show a certificate.
     pub fn arguments(&self, shown: &Certificate) -> [String; 3] {
         [
             format!("--ssl-ca={}", self.certificate().display()),
@@ -103,7 +103,7 @@ impl Authority {
         let key = self.folder.join(format!("{name}.key.pem"));
         fs::write(&certificate, signed.pem()).expect("it writes");
         fs::write(&key, pair.serialize_pem()).expect("it writes");
-        // Clients refuse keys that others may read.
+        // Clients refuse keys that others can read.
         #[cfg(unix)]
         fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .expect("ours");
@@ -117,7 +117,7 @@ fn key() -> KeyPair {
 
 fn server(name: &str, hosts: &[&str]) -> CertificateParams {
     let mut params = params(name, hosts);
-    // A member of etcd is a client of its own, too.
+    // An etcd member is also its own client.
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     params

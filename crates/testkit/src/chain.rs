@@ -1,4 +1,4 @@
-//! What an error says, with its causes.
+//! Errors as text, with their causes.
 
 use std::error::Error;
 

@@ -1,19 +1,19 @@
-//! Processes of a test that are ill-treated.
+//! Child processes that tests kill, stop and continue.
 
 use std::env;
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A process that a test has started. It is killed when this is dropped.
+/// A child process of a test, killed on drop.
 pub struct Child {
     child: process::Child,
-    /// Since when it stands still.
+    /// Since when it is stopped.
     frozen: Option<SystemTime>,
     pauses: Vec<(SystemTime, SystemTime)>,
 }
 
-/// Returns the command that runs one test of this binary alone, in a process of its own.
+/// Returns the command that runs one test of this binary in a process of its own.
 pub fn this_test(test: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("this test"));
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
@@ -29,12 +29,12 @@ impl Child {
         self.child.id()
     }
 
-    /// What it prints, if that is piped, and was not taken before.
+    /// Takes its stdout, if piped and not taken before.
     pub fn stdout(&mut self) -> Option<process::ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Where it reads, if that is piped, and was not taken before.
+    /// Takes its stdin, if piped and not taken before.
     pub fn stdin(&mut self) -> Option<process::ChildStdin> {
         self.child.stdin.take()
     }
@@ -43,7 +43,8 @@ impl Child {
         self.child.try_wait().expect("ours").is_some()
     }
 
-    /// Sends it a signal, unless it has ended. Nobody has waited for it before that, so that its number is its own.
+    /// Sends it a signal, unless it has ended. It is not waited for before that, so its pid cannot be another
+    /// process's.
     pub fn signal(&mut self, name: &str) {
         if !self.has_ended() {
             let mut kill = Command::new("kill");
@@ -52,7 +53,7 @@ impl Child {
         }
     }
 
-    /// Lets it stand still.
+    /// Stops it.
     pub fn freeze(&mut self) {
         if !self.has_ended() {
             self.frozen = Some(SystemTime::now());
@@ -60,28 +61,28 @@ impl Child {
         }
     }
 
-    /// Lets it go on.
+    /// Continues it.
     pub fn thaw(&mut self) {
         self.signal("CONT");
         self.end_pause();
     }
 
-    /// Kills it, and waits. Returns whether it was still there.
+    /// Kills it and waits. Returns whether it was still running.
     pub fn kill(&mut self) -> bool {
         let was_there = !self.has_ended();
-        // It may end meanwhile.
+        // It may end by itself meanwhile.
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.end_pause();
         was_there
     }
 
-    /// When it stood still.
+    /// Returns when it was stopped, and until when.
     pub fn pauses(&self) -> &[(SystemTime, SystemTime)] {
         &self.pauses
     }
 
-    /// Waits for its end, which has to come within the limit.
+    /// Waits for its end. Returns `None` if the limit comes first.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         let begin = Instant::now();
         loop {

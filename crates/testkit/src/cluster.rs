@@ -1,4 +1,4 @@
-//! Servers that are a cluster, and what may happen to it.
+//! Clusters of servers, and their faults.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,16 +8,15 @@ use crate::network::Network;
 use crate::server::{Kind, Server};
 use crate::storm::{Fault, Servers};
 
-/// Servers that belong together, of which one leads.
+/// Servers of a cluster with a leader.
 pub trait Leads: Kind {
     /// How long an election may take.
     const ELECTION: Duration;
 
-    /// Returns the server that leads, if one does, and a majority follows.
+    /// Returns the leader, if there is one and a majority follows it.
     fn leader(servers: &[Arc<Server<Self>>]) -> Option<usize>;
 }
 
-/// Servers that belong together.
 pub struct Cluster<K: Kind> {
     servers: Vec<Arc<Server<K>>>,
     network: Option<Arc<Network>>,
@@ -28,29 +27,27 @@ impl<K: Kind> Cluster<K> {
         Self { servers, network }
     }
 
-    /// All of them.
     pub fn servers(&self) -> &[Arc<Server<K>>] {
         &self.servers
     }
 
-    /// One of them.
     pub fn server(&self, number: usize) -> &Arc<Server<K>> {
         &self.servers[number]
     }
 
-    /// The network that they are in, each on a host of its own.
+    /// Returns the network of the servers, each on its own host.
     pub fn network(&self) -> &Network {
         self.network.as_ref().expect("servers in namespaces")
     }
 
-    /// Returns what `name` says of each, separated by commas.
+    /// Joins what `name` returns for each server with commas.
     pub fn join(&self, name: impl Fn(&Server<K>) -> String) -> String {
         self.servers.iter().map(|server| name(server)).collect::<Vec<_>>().join(",")
     }
 }
 
 impl<K: Leads> Cluster<K> {
-    /// Returns the server that leads, as soon as one does, and a majority follows.
+    /// Waits until a server leads and a majority follows, and returns it.
     pub fn leader(&self) -> usize {
         let deadline = Instant::now() + K::ELECTION;
         loop {
@@ -63,14 +60,14 @@ impl<K: Leads> Cluster<K> {
     }
 }
 
-/// Faults are about the leader.
+/// Faults hit the leader.
 impl<K: Leads> Servers for &Cluster<K> {
     fn choose(&self) -> usize {
         self.leader()
     }
 }
 
-/// What every cluster of three has to live through.
+/// Faults that every cluster of three must survive.
 pub fn faults<'a, K: Leads>() -> Vec<Fault<&'a Cluster<K>>> {
     vec![
         Fault {
@@ -109,7 +106,7 @@ pub fn faults<'a, K: Leads>() -> Vec<Fault<&'a Cluster<K>>> {
 /// The name of the only fault that leaves no majority.
 pub const MAJORITY_IS_KILLED: &str = "a majority is killed";
 
-/// Another server of three than this one.
+/// Returns another server of three.
 pub fn next(server: usize) -> usize {
     (server + 1) % 3
 }

@@ -1,21 +1,21 @@
-//! Databases of a private server, each with a user who may do anything there and nothing elsewhere.
+//! Databases of a private server. Each has a user with all rights there and none elsewhere.
 
 use std::sync::Arc;
 
 use crate::server::{Kind, Server};
 
-/// What differs between databases of different servers.
+/// What each kind of server does its own way.
 pub trait Databases: Kind {
-    /// What their URLs begin with.
+    /// The beginning of its URLs.
     const SCHEME: &'static str;
 
-    /// What URLs end with in a network of a test's own, whose servers have no TLS.
+    /// The end of URLs in a test network, whose servers have no TLS.
     const WITHOUT_TLS: &'static str;
 
-    /// Makes one, and its user.
+    /// Creates the database and its user.
     fn make(database: &Database<Self>);
 
-    /// Executes a statement there as its user.
+    /// Executes a statement as the database's user.
     fn execute(database: &Database<Self>, sql: &str);
 
     /// See [`Database::administer`].
@@ -27,27 +27,22 @@ pub trait Databases: Kind {
     /// See [`Database::session`].
     fn session(database: &Database<Self>) -> Box<dyn FnMut(&str)>;
 
-    /// Returns the URL of an account that may do what a block of the docs grants, and no more.
+    /// Returns the URL of an account with exactly the rights that a block of the docs grants.
     fn grant(database: &Database<Self>, page: &str, beginning: &str) -> String;
 
-    /// Grants that account more.
+    /// Grants more rights to that account.
     fn grant_also(database: &Database<Self>, page: &str, beginning: &str);
 
-    /// Starts a server with more settings.
     fn start_with(settings: &[&str]) -> Arc<Server<Self>>;
 
-    /// Returns the server that this binary's tests share.
     fn shared() -> Arc<Server<Self>>;
 
-    /// Has a server note all statements from now on.
     fn log_statements(server: &Server<Self>);
 
-    /// Returns what it noted.
     fn statements(server: &Server<Self>) -> String;
 }
 
 impl<K: Databases> Server<K> {
-    /// A fresh database.
     pub fn database(self: &Arc<Self>) -> Database<K> {
         let database = Database { server: Arc::clone(self), number: self.next_number() };
         K::make(&database);
@@ -55,7 +50,7 @@ impl<K: Databases> Server<K> {
     }
 }
 
-/// A database of a server, which stays up at least as long.
+/// A database. Its server stays up at least as long.
 pub struct Database<K: Kind> {
     server: Arc<Server<K>>,
     number: u32,
@@ -74,45 +69,44 @@ impl<K: Databases> Database<K> {
         format!("user_{}", self.number)
     }
 
-    /// One that a URL can only hold encoded.
+    /// Returns a password that needs encoding in a URL.
     pub fn password(&self) -> &'static str {
         "p@ss/w:rd#%?"
     }
 
-    /// Such as `mysql://user:password@127.0.0.1:port/name`.
+    /// Returns the URL, such as `mysql://user:password@127.0.0.1:port/name`.
     pub fn url(&self) -> String {
         self.url_at(&self.server.address().to_string())
     }
 
-    /// The same by another name or port, such as a proxy's.
+    /// Returns the URL with another address, such as a proxy's.
     pub fn url_at(&self, address: &str) -> String {
         self.url_of(&self.user(), address)
     }
 
-    /// The same for another user with the same password.
+    /// Returns the URL for another user with the same password.
     pub fn url_of(&self, user: &str, address: &str) -> String {
         let password: String = self.password().bytes().map(|byte| format!("%{byte:02X}")).collect();
         let tls = if address.starts_with("10.") { K::WITHOUT_TLS } else { "" };
         format!("{}://{user}:{password}@{address}/{}{tls}", K::SCHEME, self.name())
     }
 
-    /// Executes a statement as the database's user, over TCP.
+    /// Executes a statement over TCP as the database's user.
     pub fn execute(&self, sql: &str) {
         K::execute(self, sql);
     }
 
-    /// Executes a statement as the administrator, in this database.
+    /// Executes a statement in this database as the administrator.
     pub fn administer(&self, sql: &str) {
         K::administer(self, sql);
     }
 
-    /// Opens a session of the user's, which ends with what is returned and executes the statements that it is
-    /// called with.
+    /// Opens a session of the user. The returned function executes statements in it; dropping it ends the session.
     pub fn session(&self) -> Box<dyn FnMut(&str)> {
         K::session(self)
     }
 
-    /// The only column of a query of the user's, as texts.
+    /// Returns the single column of the user's query, as texts.
     pub fn column(&self, sql: &str) -> Vec<String> {
         K::column(self, sql)
     }

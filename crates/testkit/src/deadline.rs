@@ -1,13 +1,13 @@
-//! Work that must come to an end.
+//! Work that must end in time.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// Long enough for a machine that is busy with something else.
+/// Long enough for a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Does the work in a thread of its own, which is left behind if it does not end.
+/// Does the work in its own thread. If it does not end within the limit, panics and leaves the thread behind.
 #[track_caller]
 pub fn ends<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, end) = mpsc::channel();

@@ -1,15 +1,14 @@
-//! The blocks of code in `docs`, for the tests that run them.
+//! The blocks of code in `docs`, for tests that run them.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-/// The folder `docs` of the repository.
 pub fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))
 }
 
-/// Fails unless the page is this text, which it is made of. Writes the text to a file to copy.
+/// Panics unless the page equals this generated text, after writing it to a file to copy.
 pub fn assert_made(page: &str, expected: &str) {
     let path = folder().join(page);
     if fs::read_to_string(&path).expect(page) != expected {
@@ -19,13 +18,13 @@ pub fn assert_made(page: &str, expected: &str) {
     }
 }
 
-/// What stands above the first section of a page.
+/// Returns the text above the first section of a page.
 pub fn head(page: &str) -> String {
     let text = fs::read_to_string(folder().join(page)).expect(page);
     text.split_once("\n## ").expect("a section").0.to_owned()
 }
 
-/// The blocks of a page in their order, each with its language.
+/// Returns the blocks of a page in order, each with its language.
 pub fn blocks(page: &str) -> Vec<(String, String)> {
     let text =
         fs::read_to_string(folder().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
@@ -41,7 +40,7 @@ pub fn blocks(page: &str) -> Vec<(String, String)> {
     blocks
 }
 
-/// The one block of a page that begins so.
+/// Returns the one block of a page with this beginning.
 pub fn block(page: &str, beginning: &str) -> String {
     let mut blocks = blocks(page);
     blocks.retain(|(_, code)| code.starts_with(beginning));

@@ -1,4 +1,4 @@
-//! Private etcd servers, of Debian's package `etcd-server`: one, or a cluster of three.
+//! Private etcd servers from Debian's package `etcd-server`: one, or a cluster of three.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -15,34 +15,32 @@ use crate::network::Network;
 use crate::process::Process;
 use crate::server::{self, Kind, LIMIT, Server, folder_for, free_ports, start_on_free_ports};
 
-/// Shorter than by default, so that a new leader is there within a second or two.
+/// Shorter than the default, so that a new leader is elected within a second or two.
 const ELECTION: [&str; 2] = ["--heartbeat-interval=50", "--election-timeout=500"];
 
-/// How many members a cluster has.
 const MEMBERS: usize = 3;
 
-/// A server, alone or of a cluster.
+/// A server, alone or in a cluster.
 pub type Etcd = Server<Member>;
 
 pub struct Member {
     scheme: &'static str,
     arguments: Vec<String>,
-    /// Where the members of its cluster reach each other; none of a server that is alone.
+    /// The peer addresses of its cluster; empty if it is alone.
     peers: Vec<SocketAddr>,
 }
 
 impl Etcd {
-    /// One server.
     pub fn start() -> Arc<Self> {
         Self::start_with(&[])
     }
 
-    /// One server with these arguments.
+    /// Starts one server with more arguments.
     pub fn start_with(arguments: &[&str]) -> Arc<Self> {
         Self::alone("http", arguments.iter().map(|&one| one.into()).collect())
     }
 
-    /// One server that shows this certificate and, if it is to, asks clients for one of the authority.
+    /// Starts one server that shows this certificate. If `asks`, clients must show one of the authority.
     pub fn start_with_tls(authority: &Authority, shown: &Certificate, asks: bool) -> Arc<Self> {
         let mut arguments = vec![
             format!("--cert-file={}", shown.certificate.display()),
@@ -57,32 +55,31 @@ impl Etcd {
         Self::down(Member { scheme, arguments, peers: Vec::new() }, folder_for("")).start_new()
     }
 
-    /// The server that this binary's tests share. It ends with the process.
+    /// Returns the server that the tests of this binary share. It ends with the process.
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Etcd>> = OnceLock::new();
         Arc::clone(SHARED.get_or_init(Self::start))
     }
 
-    /// Its endpoint.
     pub fn endpoints(&self) -> String {
         format!("{}://{}", self.kind().scheme, self.address())
     }
 
-    /// The URL of keys that begin with this prefix.
+    /// Returns the URL of the keys with this prefix.
     pub fn url(&self, prefix: &str) -> String {
         format!("etcd://{}/{prefix}", self.address())
     }
 
-    /// What a server answers to a request of its gateway, such as `kv/put`.
+    /// Returns the answer to a request of its gateway, such as `kv/put`.
     pub fn post(&self, path: &str, body: &Value) -> Value {
         self.ask(path, body).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
-    /// The same; the answer is the error if it is none of success.
+    /// Like [`post`](Self::post), but returns an unsuccessful answer as an error.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The answer's text unless its status is 200, or the text of another failure.
     pub fn ask(&self, path: &str, body: &Value) -> Result<Value, String> {
         let body = body.to_string();
         let request = format!(
@@ -98,14 +95,14 @@ impl Etcd {
         serde_json::from_str(body).map_err(|error| format!("{error}: {answer}"))
     }
 
-    /// The sum of a server's metrics whose lines begin so.
+    /// Returns the sum of the metrics whose lines have this beginning.
     pub fn metric(&self, begin: &str) -> f64 {
         let page = self.exchange("GET /metrics HTTP/1.0\r\n\r\n").expect("an answer");
         let lines = page.lines().filter(|line| line.starts_with(begin));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// With HTTP 1.0, so that the answer comes in one piece.
+    /// HTTP 1.0, so that the answer comes in one piece.
     fn exchange(&self, request: &str) -> std::io::Result<String> {
         let patience = Duration::from_secs(1);
         let mut stream = TcpStream::connect_timeout(&self.address(), patience)?;
@@ -141,7 +138,7 @@ impl Kind for Member {
     }
 
     fn is_ready(server: &Etcd, process: &Process, _: Duration) -> Result<(), String> {
-        // It says so once it has a leader; a connection may come a moment later.
+        // It logs this once it has a leader. It may accept connections a moment later.
         if !process.log().contains("ready to serve client requests") {
             return Err("it is not ready".into());
         }
@@ -153,14 +150,14 @@ impl Kind for Member {
 pub type Cluster = cluster::Cluster<Member>;
 
 impl Cluster {
-    /// On the loopback.
+    /// Starts a cluster on the loopback.
     pub fn start() -> Self {
         start_on_free_ports(|deadline| {
             Self::launch(None, [free_ports(), free_ports(), free_ports()], deadline)
         })
     }
 
-    /// Each in a network namespace of its own. Needs root.
+    /// Starts a cluster with a network namespace for each server. Needs root.
     pub fn start_in_namespaces() -> Self {
         let network = Network::new(MEMBERS as u8);
         let started = Self::launch(Some(network), [[2379, 2380]; MEMBERS], Instant::now() + LIMIT);
@@ -187,7 +184,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The endpoints of all members, separated by commas.
+    /// Returns the endpoints of all members, separated by commas.
     pub fn endpoints(&self) -> String {
         self.join(Etcd::endpoints)
     }

@@ -1,5 +1,5 @@
-//! fork(2) in tests: work in a child, and what it has to say.
-// fork, pipes and waiting for children are the operating system's; std has none of it.
+//! fork(2) in tests: work in a child, and its report.
+// std has no fork, and no waiting for forked children.
 #![allow(unsafe_code)]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -13,20 +13,20 @@ use uidring::{TakeError, Timestamp, Uid, UidGenerator};
 /// How long a child may take before it counts as hanging.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// One test at a time: other tests' threads and pipes would be copied into its children.
+/// Lets one test run at a time. Otherwise its children would copy other tests' threads and pipes.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a child has to say, in words of 64 bits; it must not print, for another thread may have
-/// held the lock of stdout when it was forked.
+/// What a child reports, in words of 64 bits. It must not print: another thread may have held the lock of stdout at the
+/// fork.
 pub struct Report {
     pub words: Vec<u64>,
     pipe: i32,
 }
 
-/// Words that are no uid.
+/// Words that are not uids.
 pub const FORKED: u64 = 1 << 63;
 pub const OTHER_ERROR: u64 = FORKED + 1;
 pub const FAILED: u64 = FORKED + 2;
@@ -59,33 +59,32 @@ impl Report {
 
     fn send(&self) -> bool {
         let bytes = self.words.len() * 8;
-        // SAFETY: the words are that many initialised bytes. Few enough to fit in a pipe at once.
+        // SAFETY: the words are that many initialised bytes. They fit in a pipe at once.
         unsafe { libc::write(self.pipe, self.words.as_ptr().cast(), bytes) == bytes as isize }
     }
 }
 
-/// Forks; `work` runs in the child alone, which then ends. Returns what it reported.
+/// Forks. `work` runs only in the child, which then ends. Returns its report.
 ///
-/// `work` has its own copy of the parent's memory: whatever it takes out and drops, the parent
-/// still has.
+/// `work` has its own copy of the parent's memory: the parent keeps what `work` takes out and drops.
 pub fn in_child(work: impl FnOnce(&mut Report)) -> Vec<u64> {
     let mut pipe = [0; 2];
-    // SAFETY: two places for two descriptors.
+    // SAFETY: `pipe` has room for two descriptors.
     assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
     let mut report = Report { words: Vec::with_capacity(256), pipe: pipe[1] };
-    // SAFETY: the child runs `work` and `_exit`s; of what is not safe between fork and exec it
-    // allocates, which glibc and macOS allow, and uses the crate, which is what is tested.
+    // SAFETY: the child runs `work` and calls `_exit`. Between fork and exec it does two things that are not
+    // async-signal-safe: it allocates, which glibc and macOS allow, and it uses the crate, which is under test.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a child");
     if child == 0 {
-        // SAFETY: a group of its own, so that its children can be ended with it.
+        // SAFETY: changes only the child's own process group, so that its children can be killed with it.
         unsafe { libc::setpgid(0, 0) };
         let done = catch_unwind(AssertUnwindSafe(|| work(&mut report)));
         let status = if done.is_ok() && report.send() { 0 } else { 1 };
-        // SAFETY: it ends here, without running the parent's destructors or flushing its buffers.
+        // SAFETY: ends the child without running the parent's destructors or flushing its buffers.
         unsafe { libc::_exit(status) };
     }
-    // SAFETY: descriptors of our own, closed once.
+    // SAFETY: our own descriptor, closed once.
     unsafe { libc::close(pipe[1]) };
     let words = receive(child, pipe[0]);
     // SAFETY: as above.
@@ -93,22 +92,22 @@ pub fn in_child(work: impl FnOnce(&mut Report)) -> Vec<u64> {
     words
 }
 
-/// Reads until the child, and its children, have ended; ends them if that takes too long.
+/// Reads until the child and its children have ended. Kills them at the limit.
 fn receive(child: i32, pipe: i32) -> Vec<u64> {
     let start = Instant::now();
     let mut words = Vec::new();
     loop {
         let mut wait = libc::pollfd { fd: pipe, events: libc::POLLIN, revents: 0 };
         let left = LIMIT.saturating_sub(start.elapsed()).as_millis() as i32;
-        // SAFETY: one such record.
+        // SAFETY: `wait` is the one record.
         if unsafe { libc::poll(&mut wait, 1, left) } == 0 {
-            // SAFETY: the child is not waited for yet, so that its number is its own.
+            // SAFETY: the child is not waited for yet, so its number is not reused.
             unsafe { libc::kill(-child, libc::SIGKILL) };
             wait_for(child);
             panic!("the child hangs");
         }
         let mut buffer = [0_u64; 512];
-        // SAFETY: the buffer has room for that many bytes. Whole words are written at a time.
+        // SAFETY: the buffer has room for that many bytes. Words are written whole.
         let count = unsafe { libc::read(pipe, buffer.as_mut_ptr().cast(), 4_096) };
         match usize::try_from(count).expect("reads") {
             0 => break,
@@ -121,22 +120,22 @@ fn receive(child: i32, pipe: i32) -> Vec<u64> {
 
 pub fn wait_for(child: i32) -> i32 {
     let mut status = 0;
-    // SAFETY: a place for the status.
+    // SAFETY: a valid place for the status.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     status
 }
 
-/// A fork amid a call: whatever of the caller's code runs there comes by here.
+/// Forks in the middle of a call, from the test's own code that the call runs.
 #[derive(Clone, Debug)]
 pub struct Fork(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// So many times until the fork; 0 for none.
+    /// Calls of `here` left until the fork; 0 for no fork.
     left: AtomicU64,
     /// The thread that forks; 0 for any.
     thread: AtomicUsize,
-    /// The child, 0 in the child, and `NONE` where there was no fork.
+    /// The child; 0 in the child, `NONE` before a fork.
     child: AtomicI32,
 }
 
@@ -154,13 +153,13 @@ impl Fork {
         Self(Arc::new(State { left, thread, child: AtomicI32::new(NONE) }))
     }
 
-    /// Has this thread fork when it comes by for the `nth` time from now on.
+    /// Lets this thread fork at its `nth` call of `here` from now on.
     pub fn arm(&self, nth: u64) {
         self.0.thread.store(this_thread(), Ordering::Relaxed);
         self.0.left.store(nth, Ordering::Release);
     }
 
-    /// Has whatever thread comes by first fork then.
+    /// Lets the first thread that calls `here` fork.
     pub fn arm_all(&self) {
         self.0.thread.store(0, Ordering::Relaxed);
         self.0.left.store(1, Ordering::Release);
@@ -175,8 +174,8 @@ impl Fork {
         {
             return;
         }
-        // SAFETY: as in `in_child`; the child does the same and ends in `on_both_sides`, or with
-        // the thread that it is made of.
+        // SAFETY: as in `in_child`. The child does the same things, and ends in `on_both_sides` or with the thread that
+        // it consists of.
         child.store(unsafe { libc::fork() }, Ordering::Release);
     }
 
@@ -188,13 +187,13 @@ impl Fork {
         self.0.child.load(Ordering::Relaxed) == 0
     }
 
-    /// How the child ends, if it does.
+    /// Waits for the child. Returns whether it ended without an error.
     pub fn child_ends(&self) -> bool {
         let start = Instant::now();
         while start.elapsed() < LIMIT / 2 {
             let mut status = 0;
             let child = self.0.child.load(Ordering::Relaxed);
-            // SAFETY: a place for the status.
+            // SAFETY: a valid place for the status.
             if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
                 return status == 0;
             }
@@ -205,11 +204,11 @@ impl Fork {
 }
 
 fn this_thread() -> usize {
-    // SAFETY: it asks for nothing.
+    // SAFETY: no preconditions.
     unsafe { libc::pthread_self() as usize }
 }
 
-/// A clock that comes by a fork whenever it is read.
+/// A clock that calls `here` whenever it is read.
 #[derive(Clone, Debug)]
 pub struct ForkingClock {
     pub time: ManualClock,
@@ -230,19 +229,19 @@ impl Clock for ForkingClock {
     }
 }
 
-/// What both sides of a fork got from the work in which it took place.
+/// What the work returned on both sides of a fork.
 #[derive(Debug)]
 pub struct Sides {
     pub parent: Vec<u64>,
     pub child: Vec<u64>,
 }
 
-/// Does the work in a process of its own, where it may fork; `None` if it did not.
+/// Does the work in a process of its own, where it may fork. Returns `None` if it did not.
 pub fn on_both_sides(work: impl FnOnce(&Fork) -> Vec<u64>) -> Option<Sides> {
     let words = in_child(|to| {
         let fork = Fork::new();
         let mut pipe = [0; 2];
-        // SAFETY: two places for two descriptors.
+        // SAFETY: `pipe` has room for two descriptors.
         assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
         let done = catch_unwind(AssertUnwindSafe(|| work(&fork)));
         if fork.has_happened() && fork.is_child() {
@@ -254,7 +253,7 @@ pub fn on_both_sides(work: impl FnOnce(&Fork) -> Vec<u64>) -> Option<Sides> {
         if !fork.has_happened() {
             return;
         }
-        // SAFETY: descriptors of our own, closed once.
+        // SAFETY: our own descriptor, closed once.
         unsafe { libc::close(pipe[1]) };
         let child = receive(fork.0.child.load(Ordering::Relaxed), pipe[0]);
         to.words.push(parent.len() as u64);

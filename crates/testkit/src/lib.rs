@@ -1,7 +1,7 @@
-//! For tests of uidring and of stores for it: private servers, proxies between them and their clients,
-//! children by fork, and the attack that every store must stand.
+//! For tests of uidring and of its stores: private servers, proxies in front of them, forked children, and the attack
+//! that every store must survive.
 //!
-//! What goes wrong in here is a panic: these are tests.
+//! Errors in here panic.
 
 #[cfg(target_os = "linux")]
 pub mod attack;

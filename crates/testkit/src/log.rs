@@ -11,12 +11,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::deadline::LIMIT;
 
-/// Keeps what is logged by any thread.
+/// Keeps log records of all threads.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Keeps warnings and errors from now on; once in a process.
+    /// Starts keeping warnings and errors. Call it once in a process.
     pub fn start() -> Self {
         Self::start_at(LevelFilter::WARN)
     }
@@ -32,7 +32,7 @@ impl Log {
         log
     }
 
-    /// Keeps what this thread logs from now on, until the guard is dropped.
+    /// Keeps the warnings and errors of this thread until the guard is dropped.
     pub fn here() -> (Self, impl Sized) {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
@@ -46,7 +46,7 @@ impl Log {
         String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    /// How many lines hold the word.
+    /// Returns the number of lines with the word.
     pub fn lines(&self, word: &str) -> usize {
         self.text().lines().filter(|line| line.contains(word)).count()
     }

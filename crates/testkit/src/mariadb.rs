@@ -1,4 +1,4 @@
-//! Private MariaDB servers, of Debian's packages `mariadb-server-core` and `mariadb-client-core`.
+//! Private MariaDB servers from Debian's packages `mariadb-server-core` and `mariadb-client-core`.
 
 mod database;
 mod galera;
@@ -22,9 +22,8 @@ use self::query::query;
 use crate::process::Process;
 use crate::server::{self, Kind, LIMIT, Server, folder_for, read};
 
-/// What every server is told, besides where its files are. The log is written at each commit but
-/// not synced, so that what was committed outlives the server, though not the computer. It says of
-/// itself that it is synced, as a server should.
+/// Settings of every server, besides paths. The log is written at each commit but not synced: a commit outlives the
+/// server, but not the machine. The server still reports that it syncs, as a real one should.
 const SETTINGS: &[&str] = &[
     "--bind-address=127.0.0.1",
     "--skip-name-resolve",
@@ -36,13 +35,13 @@ const SETTINGS: &[&str] = &[
     "--innodb-buffer-pool-dump-at-shutdown=OFF",
 ];
 
-/// Settings that the files are made with, so that a start finds nothing to change. Native
-/// asynchronous I/O is scarce, or forbidden, in containers.
+/// Settings that the files are created with, so that a start has nothing to change. Containers often lack native
+/// asynchronous I/O.
 const FILE_SETTINGS: &[&str] = &["--innodb-log-file-size=4M", "--innodb-use-native-aio=OFF"];
 
 pub type MariaDb = Server<Settings>;
 
-/// The arguments of the server's next start, which override those that every server gets.
+/// Arguments of the next start. They override those of every server.
 #[derive(Default)]
 pub struct Settings(Mutex<Vec<String>>);
 
@@ -53,7 +52,6 @@ impl MariaDb {
         Self::start_with(&[])
     }
 
-    /// A server with more arguments.
     pub fn start_with(arguments: &[&str]) -> Arc<Self> {
         let server = Self::without_files();
         server.set_arguments(arguments.iter().map(|&argument| argument.to_owned()).collect());
@@ -61,19 +59,18 @@ impl MariaDb {
         server.start_new()
     }
 
-    /// The server that this binary's tests share. It ends with the process. Its settings are
-    /// not to be changed: other tests run at the same time.
+    /// Returns the server that the tests of this binary share. It ends with the process. Do not change its settings:
+    /// other tests run at the same time.
     pub fn shared() -> Arc<Self> {
         Arc::clone(SHARED.get_or_init(Self::start))
     }
 
-    /// Executes a statement as the administrator, through the socket.
+    /// Executes a statement as the administrator, over the socket.
     pub fn execute(&self, sql: &str) {
         self.query::<mysql_async::Row>(sql);
     }
 
-    /// The rows of a query of the administrator's, such as `query::<u64>` or
-    /// `query::<(u64, String)>`.
+    /// Returns the rows of the administrator's query, such as `query::<u64>` or `query::<(u64, String)>`.
     pub fn query<T: FromRow + Send + 'static>(&self, sql: &str) -> Vec<T> {
         let is_shared = SHARED.get().is_some_and(|shared| ptr::eq(&**shared, self));
         assert!(!is_shared || !sql.contains("GLOBAL"), "{sql}: of a server that other tests use");
@@ -84,12 +81,12 @@ impl MariaDb {
         self.folder().join("socket")
     }
 
-    /// From now on, until the server ends, all statements are noted.
+    /// Logs all statements from now on, until the server ends.
     pub fn log_statements(&self) {
         self.execute("SET GLOBAL general_log = ON");
     }
 
-    /// The general log: a line for each statement and connection, of the helpers here, too.
+    /// Returns the general log: a line for each statement and connection, including those of these helpers.
     pub fn statements(&self) -> String {
         read(&self.folder().join("statements.log"))
     }
@@ -98,19 +95,17 @@ impl MariaDb {
         Self::down(Settings::default(), folder_for("socket"))
     }
 
-    /// Sets the arguments of later starts.
     fn set_arguments(&self, arguments: Vec<String>) {
         *self.kind().0.lock().unwrap_or_else(PoisonError::into_inner) = arguments;
     }
 
-    /// Takes half a second, and much longer beside many others. Making a template to copy would not be
-    /// worth it.
+    /// Takes half a second, or much longer on a busy machine. A template to copy would not be worth it.
     fn make_files(&self) {
         let program = find("mariadb-install-db");
         find("my_print_defaults");
         let folder = self.folder().display();
-        // Neither `--user`, with which the script changes the owners of installed files, nor a
-        // look-up of this host's name, which containers fail.
+        // Without `--user`, which makes the script change the owners of installed files. `--force` skips the look-up of
+        // this host's name, which fails in containers.
         let output = Command::new("timeout")
             .arg((4 * LIMIT).as_secs().to_string())
             .arg(program)
@@ -137,8 +132,8 @@ impl Kind for Settings {
     fn command(server: &MariaDb) -> Command {
         let folder = server.folder().display();
         let path = env::var("PATH").unwrap_or_default();
-        // Of a `tmpdir` that servers share, each one that starts deletes the others' tables. A node of a cluster finds
-        // a script in its folder.
+        // In a shared `tmpdir`, a starting server would delete the others' tables. A cluster node finds its script in
+        // the folder, which is in PATH.
         let mut command = Command::new("env");
         command
             .arg(format!("PATH={folder}:{path}"))
@@ -163,7 +158,7 @@ impl Kind for Settings {
     }
 }
 
-/// The path of a program, which users' PATHs often do not lead to.
+/// Returns the path of a program, which is often not in PATH.
 fn find(program: &str) -> PathBuf {
     let folders = ["/usr/sbin", "/usr/bin"].map(PathBuf::from);
     server::find(program, folders, "mariadb-server-core mariadb-client-core")

@@ -1,4 +1,4 @@
-//! Hosts of a network of their own: a network namespace each, and a bridge between them and this host.
+//! Networks of hosts: a network namespace for each host, and a bridge to the others and to this host.
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -7,19 +7,19 @@ use std::process::{self, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Gone when it is dropped. What a test that was killed left is removed by the next.
+/// Removed on drop. The next test removes what a killed one left behind.
 pub struct Network {
     number: u8,
     hosts: u8,
-    /// The second and third number of its addresses, and the lock that keeps them from other processes.
+    /// The second and third byte of its addresses, and the lock that keeps them from other processes.
     addresses: ([u8; 2], File),
 }
 
-/// The bridges' names begin so; the process that made one follows.
+/// The beginning of the bridges' names; the process id follows.
 const PREFIX: &str = "uidr";
 
 impl Network {
-    /// So many hosts, with links to each other and to this host.
+    /// Creates a network of this many hosts, linked to each other and to this host.
     pub fn new(hosts: u8) -> Arc<Self> {
         static NEXT: AtomicU8 = AtomicU8::new(0);
         assert!(
@@ -45,37 +45,35 @@ impl Network {
         Arc::new(network)
     }
 
-    /// The address of a host.
     pub fn address(&self, host: usize) -> Ipv4Addr {
         self.ip(u8::try_from(host).expect("a host") + 1)
     }
 
-    /// One of the hosts.
     pub fn host(self: &Arc<Self>, number: usize) -> Host {
         Host { network: Arc::clone(self), number }
     }
 
-    /// Cuts a host off from all others and from this one, by its link.
+    /// Takes down a host's link, which cuts it off from all others and from this host.
     pub fn unplug(&self, host: usize) {
         run(&format!("link set {} down", self.link(u8::try_from(host).expect("a host"))));
     }
 
-    /// Undoes it.
+    /// Reverts [`unplug`](Self::unplug).
     pub fn plug_in(&self, host: usize) {
         run(&format!("link set {} up", self.link(u8::try_from(host).expect("a host"))));
     }
 
-    /// Cuts a host off from the others alone, by blackhole routes.
+    /// Cuts a host off from the other hosts only, by blackhole routes.
     pub fn isolate(&self, host: usize) {
         self.routes(host, "replace");
     }
 
-    /// Undoes it.
+    /// Reverts [`isolate`](Self::isolate).
     pub fn rejoin(&self, host: usize) {
         self.routes(host, "del");
     }
 
-    /// One host sends nothing to another any more, which still reaches it.
+    /// Stops one host from sending to another. The other can still send to it.
     #[cfg(feature = "zookeeper")]
     pub fn mute(&self, from: usize, to: usize) {
         self.route(from, to, "replace");
@@ -86,7 +84,7 @@ impl Network {
         self.route(from, to, "del");
     }
 
-    /// The host sends nothing to the other hosts, and so answers nothing either.
+    /// Changes the routes from a host to all other hosts. Without them it cannot answer them either.
     fn routes(&self, host: usize, what: &str) {
         let others = (0..usize::from(self.hosts)).filter(|other| *other != host);
         others.for_each(|other| self.route(host, other, what));
@@ -115,7 +113,6 @@ impl Network {
     }
 }
 
-/// A host of a network.
 #[derive(Clone)]
 pub struct Host {
     network: Arc<Network>,
@@ -127,7 +124,7 @@ impl Host {
         self.network.address(self.number)
     }
 
-    /// The same command there.
+    /// Returns the command that runs `inside` on this host.
     pub(crate) fn runs(&self, inside: &Command) -> Command {
         let mut command = Command::new("ip");
         let space = self.network.space(u8::try_from(self.number).expect("a host"));
@@ -148,7 +145,7 @@ impl Drop for Network {
     }
 }
 
-/// Addresses that no other process of this machine uses.
+/// Chooses addresses that no other process of this machine uses.
 fn addresses() -> ([u8; 2], File) {
     loop {
         let (second, third) = (fastrand::u8(128..192), fastrand::u8(..));
@@ -185,7 +182,7 @@ fn run(arguments: &str) {
     );
 }
 
-/// What it prints, if it succeeds.
+/// Returns what `ip` prints, or an empty text if it does not start.
 fn attempt(arguments: &str) -> String {
     let output = Command::new("ip").args(arguments.split(' ')).output();
     output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned())

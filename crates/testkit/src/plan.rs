@@ -1,4 +1,4 @@
-//! What happens to processes and servers, as data.
+//! Plans of what happens to processes and servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,25 +10,24 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::child::Child;
 use crate::suite::Server;
 
-/// One fault after another, each after some calm. Times are in milliseconds.
+/// A series of faults, each after a calm. Times are in milliseconds.
 pub struct Plan<'a> {
     pub calm: Range<u64>,
-    /// Each comes as often as its number says, of all.
+    /// Faults with their weights.
     pub faults: &'a [(u32, Fault<'a>)],
 }
 
-/// What may happen to a process or a server.
 pub enum Fault<'a> {
     Nothing,
-    /// It is killed, and a server started again after so long.
+    /// Kills it. A server restarts after this time.
     Kill(Range<u64>),
-    /// It stands still for so long.
+    /// Stops it for this time.
     Freeze(Range<u64>),
-    /// It stands still for so long, and is killed without having gone on.
+    /// Stops it for this time, and kills it without continuing it.
     FreezeAndKill(Range<u64>),
-    /// A process is told to end.
+    /// Tells a process to end.
     End,
-    /// Something else, with a name.
+    /// Does something else, with a name.
     Do(&'static str, &'a dyn Fn()),
 }
 
@@ -43,7 +42,7 @@ impl Plan<'_> {
         &self.faults.iter().find(is_chosen).expect("below the sum").1
     }
 
-    /// Returns whether it goes on after some calm.
+    /// Waits for a calm. Returns false if `goes_on` ends before.
     fn is_calm(&self, goes_on: &mut impl FnMut() -> bool) -> bool {
         let (begin, calm) = (Instant::now(), some(&self.calm));
         while goes_on() {
@@ -55,8 +54,7 @@ impl Plan<'_> {
         false
     }
 
-    /// Does it to a process for as long as it lives, and this goes on. Returns whether the process was killed, or told
-    /// to end.
+    /// Applies faults to a process while it lives and `goes_on`. Returns whether the process was killed or told to end.
     pub fn torment(
         &self,
         process: &mut Child,
@@ -92,7 +90,7 @@ impl Plan<'_> {
         false
     }
 
-    /// Does it to a server for as long as this goes on, and says from when to when the server was away.
+    /// Applies faults to a server while `goes_on`. Reports each time without the server to `was_away`.
     pub fn trouble(
         &self,
         server: &dyn Server,
@@ -127,7 +125,7 @@ impl Plan<'_> {
     }
 }
 
-/// How often what has happened.
+/// How often each thing happened.
 #[derive(Debug, Default)]
 pub struct Counts(Mutex<BTreeMap<String, u64>>);
 
@@ -136,7 +134,7 @@ impl Counts {
         *self.0.lock().expect("whole").entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Adds it if it has happened, and returns whether it has.
+    /// Counts it if it happened, and returns whether it did.
     pub fn add_if(&self, happened: bool, what: &str) -> bool {
         if happened {
             self.add(what);
@@ -157,7 +155,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// A time in this range of milliseconds.
+/// Returns a random time in this range of milliseconds.
 pub fn some(range: &Range<u64>) -> Duration {
     Duration::from_millis(fastrand::u64(range.clone()))
 }

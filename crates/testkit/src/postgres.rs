@@ -1,4 +1,4 @@
-//! Private PostgreSQL servers, of Debian's package `postgresql`.
+//! Private PostgreSQL servers from Debian's package `postgresql`.
 
 mod database;
 pub mod pgbouncer;
@@ -23,22 +23,22 @@ use crate::process::Process;
 pub use crate::server::LIMIT;
 use crate::server::{self, Kind, Server, folder_for};
 
-/// What every server is told, besides where its files are.
+/// Settings of every server, besides paths.
 const SETTINGS: &[&str] = &[
     "unix_socket_permissions=0777",
-    // In its folder: a server that is killed would leave it in /dev/shm.
+    // In the server's folder: a killed server would leave it in /dev/shm.
     "dynamic_shared_memory_type=mmap",
     "shared_buffers=16MB",
     "max_connections=400",
     "logging_collector=off",
     "log_line_prefix=%u %m ",
     "log_error_verbosity=verbose",
-    // Backends stay between tests, and their forks are what a start costs.
+    // Off, because backends stay between tests.
     "autovacuum=off",
 ];
 
-/// Who gets in: the administrator by the socket, others by password, standbys without; also in networks of
-/// tests.
+/// Who may log in: the administrator over the socket, others with a password, standbys without one. The same holds in
+/// test networks.
 const ACCESS: &str = "local all postgres trust
 local all all scram-sha-256
 host replication postgres 127.0.0.1/32 trust
@@ -47,12 +47,12 @@ host replication postgres 10.0.0.0/8 trust
 host all all 10.0.0.0/8 scram-sha-256
 ";
 
-/// The port of a server that has a host for itself.
+/// The port of a server with its own host.
 const ALONE: u16 = 5432;
 
 pub type Postgres = Server<Settings>;
 
-/// Settings, `name=value`, which override those that every server gets.
+/// Settings as `name=value`. They override those of every server.
 pub struct Settings(Vec<String>);
 
 static SHARED: OnceLock<Arc<Postgres>> = OnceLock::new();
@@ -62,12 +62,11 @@ impl Postgres {
         Self::start_with(&[])
     }
 
-    /// A server with more settings.
     pub fn start_with(settings: &[&str]) -> Arc<Self> {
         Self::start_on(None, settings)
     }
 
-    /// A server on a host of a test's network.
+    /// Starts a server on a host of a test network.
     pub fn start_on(host: Option<Host>, settings: &[&str]) -> Arc<Self> {
         let folder = own_folder();
         let data = folder.path().join("data");
@@ -82,13 +81,12 @@ impl Postgres {
         Self::start_in(folder, host, settings)
     }
 
-    /// A standby of this server, with all that the server has now, which follows it from now on; it calls
-    /// itself `standby`.
+    /// Starts a standby with a copy of this server. It follows under the name `standby`.
     pub fn standby(&self, settings: &[&str]) -> Arc<Self> {
         self.standby_on(None, settings)
     }
 
-    /// A standby on a host of a test's network.
+    /// Like [`standby`](Self::standby), on a host of a test network.
     pub fn standby_on(&self, host: Option<Host>, settings: &[&str]) -> Arc<Self> {
         let folder = own_folder();
         let primary = format!(
@@ -109,18 +107,18 @@ impl Postgres {
         Self::down(Settings(settings), folder).at(host, [ALONE, 0]).start_new()
     }
 
-    /// The server that this binary's tests share. It ends with the process. Its settings are
-    /// not to be changed: other tests run at the same time.
+    /// Returns the server that the tests of this binary share. It ends with the process. Do not change its settings:
+    /// other tests run at the same time.
     pub fn shared() -> Arc<Self> {
         Arc::clone(SHARED.get_or_init(Self::start))
     }
 
-    /// Executes statements as the administrator, through the socket.
+    /// Executes statements as the administrator, over the socket.
     pub fn execute(&self, sql: &str) {
         self.query(sql);
     }
 
-    /// The rows of the administrator's query, as texts.
+    /// Returns the rows of the administrator's query, as texts.
     pub fn query(&self, sql: &str) -> Rows {
         let is_shared = SHARED.get().is_some_and(|shared| ptr::eq(&**shared, self));
         assert!(!is_shared || !sql.contains("SYSTEM"), "{sql}: of a server that other tests use");
@@ -128,36 +126,36 @@ impl Postgres {
             .unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// Changes a setting of the server, and waits until all of it knows.
+    /// Changes a setting, and waits 200 ms for all processes of the server to see it.
     pub fn set(&self, name: &str, value: &str) {
         self.execute(&format!("ALTER SYSTEM SET {name} = '{value}'"));
         self.execute("SELECT pg_reload_conf()");
         thread::sleep(Duration::from_millis(200));
     }
 
-    /// Makes a primary of a standby, and waits until it takes rows.
+    /// Promotes a standby, and waits until it accepts writes.
     pub fn promote(&self) {
         self.execute("SELECT pg_promote()");
     }
 
-    /// The folder of the server's socket.
+    /// Returns the folder of the server's socket.
     pub fn socket(&self) -> &Path {
         self.folder()
     }
 
-    /// Lets the server own a file that a test has put into its folder.
+    /// Makes the server own a file in its folder.
     pub fn own(&self, path: &Path) {
         give(path);
     }
 
-    /// Replaces the lines that say who gets in.
+    /// Replaces the rules in `pg_hba.conf`.
     pub fn let_in(&self, lines: &str) {
         fs::write(self.folder().join("data/pg_hba.conf"), lines).expect("written");
         self.execute("SELECT pg_reload_conf()");
         thread::sleep(Duration::from_millis(200));
     }
 
-    /// From now on, all statements of users are noted.
+    /// Logs all statements of users from now on.
     pub fn log_statements(&self) {
         self.set("log_statement", "all");
     }
@@ -188,17 +186,17 @@ impl Kind for Settings {
         query(&server.administrator("postgres"), left, "SELECT 1").map(drop)
     }
 
-    /// Its shared memory, whose id is the last word of line 7.
+    /// Removes its shared memory, whose id is the last word of line 7.
     fn clean_up(folder: &Path) {
         let known = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
         if let Some(id) = known.lines().nth(6).and_then(|line| line.rsplit(' ').next()) {
-            // It goes as soon as the last process is done with it. One that ended in order has removed it.
+            // The memory goes with the last process that uses it. After an orderly end it is already removed.
             let _ = Command::new("ipcrm").args(["-m", id]).stderr(Stdio::null()).status();
         }
     }
 }
 
-/// Whom the server runs as, since it refuses to be root.
+/// The user that the server runs as, because it refuses to run as root.
 fn user() -> Option<(u32, u32)> {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
     let number = |flag: &str| {
@@ -209,7 +207,7 @@ fn user() -> Option<(u32, u32)> {
     is_root.then(|| (number("-u"), number("-g")))
 }
 
-/// A command that runs as that user.
+/// Returns a command that runs as that user.
 pub(crate) fn as_user(program: &Path) -> Command {
     let Some((user, group)) = user() else { return Command::new(program) };
     let mut command = Command::new("setpriv");
@@ -225,7 +223,7 @@ fn give(path: &Path) {
     }
 }
 
-/// A temporary folder of that user's.
+/// Creates a temporary folder of that user.
 pub(crate) fn own_folder() -> TempDir {
     let folder = folder_for(".s.PGSQL.65535.lock");
     give(folder.path());
@@ -241,7 +239,7 @@ fn run(folder: &Path, program: &str, with: impl FnOnce(&mut Command) -> &mut Com
     assert!(output.status.success(), "{program} failed\n{stdout}\n{stderr}");
 }
 
-/// The path of a program, which users' PATHs often do not lead to.
+/// Returns the path of a program, which is often not in PATH.
 pub(crate) fn find(program: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let versions = versions.map(|version| version.path().join("bin"));

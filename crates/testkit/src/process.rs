@@ -1,4 +1,4 @@
-//! A process that does not outlive the tests, however they end.
+//! A server process that ends with the tests, however they end.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -9,20 +9,20 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 use std::{panic, thread};
 
-/// The logs of the servers that are up.
+/// The logs of running servers.
 static LOGS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// How many lines of each the report of a panic shows.
+/// How many lines of each log a panic's report shows.
 const LAST_LINES: usize = 15;
 
-/// Has the report of a panic, such as a failed test's, end with what the servers have said last.
+/// Appends the last lines of the servers' logs to the report of every panic.
 fn report_logs_with_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let report = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             report(panic);
-            // Whoever holds the lock may be the one that panics.
+            // The panicking thread may itself hold the lock.
             let Ok(logs) = LOGS.try_lock() else { return };
             for log in &*logs {
                 let bytes = fs::read(log).unwrap_or_default();
@@ -35,21 +35,20 @@ fn report_logs_with_panics() {
     });
 }
 
-/// A running server and the shell that watches over it.
+/// A running server, and the shell that watches it.
 pub struct Process {
-    /// Ends when the server has ended, with its status. Its stdin is open for as long as the
-    /// server is wanted.
+    /// Ends with the server, with its status. The server lives while the shell's stdin is open.
     shell: Child,
     server: String,
     log: PathBuf,
-    /// How long the log was before.
+    /// The log's length before this start.
     log_before: usize,
 }
 
 impl Process {
-    /// Starts the server, and kills it at the end of the shell's input: the kernel closes that
-    /// even if this process is killed. Then nobody else is left to delete the files. If it is
-    /// killed while the server is frozen, the kernel also hangs up on the group.
+    /// Starts the server, and kills it when stdin ends. The kernel closes stdin even if this process is killed; then
+    /// the script also deletes the files. If the server is stopped at that time, the kernel sends SIGHUP to the group,
+    /// which the script ignores.
     const SCRIPT: &str = r#"
         folder=$1
         shift
@@ -75,7 +74,7 @@ impl Process {
         exit "$status"
     "#;
 
-    /// Starts a server whose files are in this folder. What it prints is added to the log.
+    /// Starts a server with its files in this folder. Its output is appended to the log.
     pub fn spawn(command: &Command, folder: &Path, log: &Path) -> Self {
         report_logs_with_panics();
         let log_before = fs::metadata(log).map_or(0, |metadata| metadata.len() as usize);
@@ -88,7 +87,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(file)
-            // Ctrl-C ends the tests, and the shell only sees the end of its input.
+            // Ctrl-C ends the tests; the shell only sees its input end.
             .process_group(0)
             .spawn()
             .expect("a shell starts");
@@ -109,8 +108,8 @@ impl Process {
         }
     }
 
-    /// Sends a signal to the server and to all processes that it has started. It is stopped first, so that
-    /// it starts no more of them meanwhile.
+    /// Sends a signal to the server and its children. Stops the server first, so that it starts no more children
+    /// meanwhile.
     pub fn signal_all(&mut self, name: &str) {
         assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
         assert!(self.send_all(name), "SIG{name} cannot be sent to the server");
@@ -121,17 +120,17 @@ impl Process {
         }
     }
 
-    /// What the server has said since this start.
+    /// Returns what the server logged since this start.
     pub fn log(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(bytes.get(self.log_before..).unwrap_or_default()).into_owned()
     }
 
-    /// Waits until the server answers: `is_ready` asks it, for no longer than is left.
+    /// Waits until the server answers. `is_ready` asks it, with the time that is left.
     ///
     /// # Errors
     ///
-    /// It ends, or does not answer by then; with what it said since this start.
+    /// The server ends, or does not answer in time. The error includes its log since this start.
     pub fn wait_until_ready(
         &mut self,
         deadline: Instant,
@@ -152,7 +151,7 @@ impl Process {
         }
     }
 
-    /// The server's status, or `None` if it is still up by then.
+    /// Returns the server's status, or `None` if it still runs at the deadline.
     pub fn wait_until(&mut self, deadline: Instant) -> Option<ExitStatus> {
         loop {
             let status = self.shell.try_wait().expect("it is our child");
@@ -163,8 +162,7 @@ impl Process {
         }
     }
 
-    /// Reaches nobody else: as long as the shell waits for the server, its pid is not given to
-    /// another process.
+    /// The pid is still the server's: the shell has not waited for it yet.
     fn send(&self, signal: &str) -> bool {
         let sent = Command::new("sh")
             .args(["-c", r#"kill -"$1" "$2""#, "sh", signal, &self.server])
@@ -184,13 +182,11 @@ impl Process {
     }
 }
 
-/// Waits until no thread of a process runs any more. On a busy machine, a thread goes on until it gets a processor and
-/// finds the signal.
+/// Waits until no thread of a process runs. On a busy machine, a thread sees the signal only once it gets a processor.
 fn wait_until_stopped(process: &str) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let is_stopped = |task: fs::DirEntry| {
-        // The state follows the name, which is in parentheses. A thread that is no longer there has ended, and so has a
-        // zombie.
+        // The state follows the name in parentheses. A missing thread has ended, and so has a zombie.
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z']))
     };
@@ -205,7 +201,7 @@ fn wait_until_stopped(process: &str) {
     }
 }
 
-/// Processes of a server that stands still would not see that it has ended.
+/// Kills the server's children too: stopped ones would not see that it has ended.
 impl Drop for Process {
     fn drop(&mut self) {
         let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A TCP proxy that lets a test watch, hold up and cut what a client and a server say.
+//! A TCP proxy with which a test can watch, delay and cut the traffic between a client and a server.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
@@ -11,57 +11,55 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-/// Which way a chunk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     ToServer,
     ToClient,
 }
 
-/// Bytes that came in one piece. Over loopback a short packet of MySQL's does; a hook that looks
-/// for a statement may rely on it.
+/// Bytes of one read. Over loopback a short MySQL packet comes whole, so a hook may search it for a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
-    /// Connections count from 0.
+    /// Connections are numbered from 0.
     pub connection: usize,
     pub direction: Direction,
     pub bytes: &'a [u8],
 }
 
 impl Chunk<'_> {
-    /// Whether this is on its way to the client.
+    /// Whether this goes to the client.
     pub fn answers(&self) -> bool {
         self.direction == Direction::ToClient
     }
 
-    /// Whether this is on its way to the server and holds the text.
+    /// Whether this goes to the server and contains the text.
     pub fn asks(&self, text: &str) -> bool {
         !self.answers() && self.bytes.windows(text.len()).any(|part| part == text.as_bytes())
     }
 
-    /// MySQL's name of what the client wants, behind a packet's length and number.
+    /// Returns MySQL's command byte, which follows a packet's length and number.
     fn command(&self) -> Option<u8> {
         self.bytes.get(4).copied().filter(|_| !self.answers())
     }
 }
 
-/// What becomes of a chunk.
+/// What to do with a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Forward,
-    /// Forward it, and what comes behind it, after this time.
+    /// Forward it and all that follows after this time.
     Hold(Duration),
-    /// Take it and say nothing.
+    /// Drop it.
     Swallow,
-    /// Take it and send this back.
+    /// Drop it, and send this back.
     Answer(&'static [u8]),
-    /// End the connection, on both sides, without it.
+    /// Drop it, and end both sides of the connection.
     Cut,
 }
 
-/// Accepts connections on a port of its own and carries them on to another of 127.0.0.1. If nobody
-/// listens there, the client's connection ends at once. Dropping it ends all connections and waits
-/// for its threads; so a hook must not own the proxy.
+/// Accepts connections on its own port and forwards them to another port of 127.0.0.1. If nothing listens there, the
+/// client's connection ends at once. Drop ends all connections and waits for its threads, so a hook must not own the
+/// proxy.
 pub struct Proxy {
     port: u16,
     line: Arc<Line>,
@@ -70,27 +68,27 @@ pub struct Proxy {
 
 type Hook = Box<dyn Fn(Chunk<'_>) -> Verdict + Send + Sync>;
 
-/// What the proxy's threads share.
+/// State that the proxy's threads share.
 struct Line {
     server: AtomicU16,
     hook: Hook,
     over: AtomicBool,
-    /// Both ends of all connections, which their threads own.
+    /// Both ends of all connections. Their threads own them.
     ends: Mutex<Vec<Weak<TcpStream>>>,
 }
 
 impl Proxy {
-    /// A proxy that forwards everything.
+    /// Creates a proxy that forwards everything.
     pub fn to(server: u16) -> Self {
         Self::with(server, |_| Verdict::Forward)
     }
 
-    /// A proxy that asks the hook about each chunk. It is called from the connections' threads,
-    /// at once if there are several; while it runs, only the chunk's own direction waits.
+    /// Creates a proxy that asks the hook about each chunk. Several threads may call the hook at once. While it runs,
+    /// only its own direction of the connection waits.
     pub fn with(server: u16, hook: impl Fn(Chunk<'_>) -> Verdict + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        // The standard library has a queue of 128. When a herd fills it, the kernel drops clients, which try
-        // again after seconds: a server's own queue should decide that.
+        // The standard library's backlog is 128. When a herd fills it, the kernel drops clients, which retry after
+        // seconds. Leave that to the server's own backlog.
         SockRef::from(&listener).listen(4_096).expect("it listens already");
         let port = listener.local_addr().expect("it is bound").port();
         let (over, ends) = (AtomicBool::new(false), Mutex::new(Vec::new()));
@@ -103,8 +101,8 @@ impl Proxy {
         Self { port, line, acceptor: Some(acceptor) }
     }
 
-    /// A proxy that calls `act` once: when a client has sent a statement with this text, before
-    /// the server gets to execute it.
+    /// Creates a proxy that calls `act` once, when a client has sent a statement with this text and before the server
+    /// gets it.
     pub fn before(server: u16, text: &str, act: impl FnOnce() + Send + 'static) -> Self {
         let (watch, act) = (Watch::new(text), once(act));
         Self::with(server, move |chunk| {
@@ -115,8 +113,8 @@ impl Proxy {
         })
     }
 
-    /// A proxy that calls `act` once: when the server has executed a statement with this text,
-    /// before the client gets the answer. What `act` returns becomes of the answer.
+    /// Creates a proxy that calls `act` once, when the server has executed a statement with this text and before the
+    /// client gets the answer. `act` decides about the answer.
     pub fn after(server: u16, text: &str, act: impl FnOnce() -> Verdict + Send + 'static) -> Self {
         let (watch, act) = (Watch::new(text), once(act));
         Self::with(server, move |chunk| match watch.executed(chunk) {
@@ -129,12 +127,12 @@ impl Proxy {
         self.port
     }
 
-    /// New connections go to another server from now on.
+    /// Sends new connections to another server.
     pub fn redirect(&self, server: u16) {
         self.line.server.store(server, Ordering::SeqCst);
     }
 
-    /// Ends the connections that there are; new ones are welcome.
+    /// Ends all present connections. New ones are accepted.
     pub fn cut(&self) {
         self.line.cut();
     }
@@ -143,7 +141,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.line.over.store(true, Ordering::SeqCst);
-        // Wakes the acceptor, which then cuts all connections.
+        // Wake the acceptor, which then cuts all connections.
         drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
         if let Some(acceptor) = self.acceptor.take() {
             let ended = acceptor.join();
@@ -174,7 +172,7 @@ impl Line {
         });
     }
 
-    /// Carries one direction of a connection until its source or the hook ends it.
+    /// Forwards one direction of a connection until its source or the hook ends it.
     fn carry(&self, connection: usize, direction: Direction, from: &TcpStream, to: &TcpStream) {
         let end = || [from, to].map(|end| end.shutdown(Shutdown::Both).ok());
         let (mut source, mut sink) = (from, to);
@@ -203,7 +201,7 @@ impl Line {
                     end();
                     break;
                 }
-                // The client must not wait for a thread that is no more.
+                // End the connection, or the client would wait for this thread.
                 Err(payload) => {
                     end();
                     panic::resume_unwind(payload);
@@ -247,8 +245,8 @@ impl Line {
     }
 }
 
-/// Follows a statement on all connections. Its text comes with the command to execute it, or with
-/// the command to prepare it and then the next command to execute one is for it.
+/// Follows a statement on all connections. Its text comes in the command that executes it, or in one that prepares it;
+/// then the connection's next execute command is its own.
 struct Watch {
     text: String,
     prepared: Mutex<HashSet<usize>>,
@@ -263,7 +261,7 @@ impl Watch {
         Self { text: text.to_owned(), prepared: Mutex::default(), executing: Mutex::default() }
     }
 
-    /// Whether with this chunk the server gets to execute the statement.
+    /// Whether this chunk makes the server execute the statement.
     fn executes(&self, chunk: Chunk<'_>) -> bool {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         match chunk.command() {
@@ -287,7 +285,7 @@ impl Watch {
     }
 }
 
-/// Makes a function that can be called once into one that does nothing the next time.
+/// Wraps a function so that further calls do nothing.
 fn once<T>(act: impl FnOnce() -> T + Send) -> impl Fn() -> Option<T> + Send + Sync {
     let act = Mutex::new(Some(act));
     move || {

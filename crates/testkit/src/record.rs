@@ -1,27 +1,27 @@
-//! Which ids a process has taken, in files, by ranges, so that there can be very many: who has noted an id may use
-//! it, and be killed at any time.
+//! Files of the ids that a process took, as ranges, so that there can be very many. A process may use an id once it is
+//! noted, and be killed at any time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// A file of ranges: the first id and how many there are.
+/// A file of ranges, each with its first id and its length.
 pub struct Record {
     file: File,
     /// The range that may still grow.
     open: (u64, u64),
-    /// Whether ranges may wait until others begin: nobody kills the process.
+    /// Whether ranges may be held back until the next begins, because nothing kills the process.
     keeps: bool,
 }
 
 impl Record {
-    /// Begins the record of a process in this folder. Ids of one space come once, whoever takes them. If the process
-    /// is not killed, ranges may wait until they are long.
+    /// Begins a process's record in this folder. Ids of one space must be unique across all processes. If nothing kills
+    /// the process (`keeps`), ranges are written once they are complete.
     pub fn begin(folder: &Path, space: &str, keeps: bool) -> Self {
         let plain = |c: char| if c.is_alphanumeric() || c == '-' { c } else { '_' };
         let space: String = space.chars().map(plain).collect();
-        // Numbers of processes come again within an hour.
+        // Process ids repeat within an hour.
         let name = format!("{space}.{}-{:016x}", std::process::id(), fastrand::u64(..));
         let file = OpenOptions::new().create_new(true).append(true).open(folder.join(name));
         Self { file: file.expect("a file"), open: (0, 0), keeps }
@@ -43,7 +43,7 @@ impl Record {
         }
     }
 
-    /// With one call, which a kill does not divide.
+    /// Writes with one call, which a kill does not split.
     fn write(&mut self) {
         let (first, count) = std::mem::take(&mut self.open);
         if count > 0 {
@@ -59,17 +59,15 @@ impl Drop for Record {
     }
 }
 
-/// What all processes have taken.
 #[derive(Default)]
 pub struct Account {
-    /// How many ids of each space there are, and in how many ranges.
+    /// The number of ids and of ranges by space.
     pub spaces: BTreeMap<String, (u64, usize)>,
-    /// Says of ids that came twice who has them.
+    /// Ids that were taken twice, and by whom.
     pub twice: Vec<String>,
 }
 
 impl Account {
-    /// Reads all records of a folder.
     pub fn read(folder: &Path) -> Self {
         let mut names = Vec::new();
         let mut spaces: BTreeMap<String, Vec<(u64, u64, usize)>> = BTreeMap::new();
@@ -79,7 +77,7 @@ impl Account {
             let (space, _) = name.split_once('.').expect("a space");
             let bytes = fs::read(entry.path()).expect("read");
             let number = names.len();
-            // The writer was killed within an incomplete range, and never used it.
+            // The writer was killed while it wrote this range, and never used it.
             let ranges = bytes.chunks_exact(16).map(|pair| {
                 let word = |at: usize| u64::from_le_bytes(pair[at..at + 8].try_into().expect("8"));
                 (word(0), word(8), number)

@@ -1,10 +1,10 @@
-//! What generators ask stores for.
+//! What generators request from stores.
 
 use std::time::Duration;
 
 use uidring::{Layout, WorkerRequest};
 
-/// What a `CachedUidGenerator` with this layout and default options asks for.
+/// Returns the request of a `CachedUidGenerator` with this layout and default options.
 pub fn request(layout: Layout) -> WorkerRequest {
     WorkerRequest::new(layout).with_max_ahead(Duration::from_secs(600))
 }

@@ -1,4 +1,4 @@
-//! A private server, of whatever program: how it starts, ends, stands still and starts again.
+//! A private server of any program: start, stop, freeze and restart.
 
 use std::env;
 use std::fs;
@@ -15,58 +15,57 @@ use tempfile::TempDir;
 use crate::network::Host;
 use crate::process::Process;
 
-/// How long a start, a stop and a request may take.
+/// The limit of a start, a stop and a request.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// What differs between servers of different programs.
+/// What each program's servers do their own way.
 pub trait Kind: Sized + Send + Sync {
-    /// The signal by which an administrator ends it.
+    /// The signal with which an administrator ends it.
     const END: &'static str = "TERM";
 
-    /// Returns what starts it, on whatever host.
+    /// Returns the command that starts it, on any host.
     fn command(server: &Server<Self>) -> Command;
 
-    /// Asks one that was just started whether it is ready, for no longer than is left.
+    /// Asks a server that was just started whether it is ready, within the time that is left.
     ///
     /// # Errors
     ///
-    /// It is not; with what it answers.
+    /// It is not ready; its answer says why.
     fn is_ready(server: &Server<Self>, process: &Process, left: Duration) -> Result<(), String>;
 
-    /// Removes what a killed one leaves outside of its folder.
+    /// Removes what a killed server leaves outside its folder.
     fn clean_up(folder: &Path) {
         let _ = folder;
     }
 }
 
-/// A private server: in a folder of its own, on free ports of 127.0.0.1 or a host of a test's network, gone when
-/// the last handle is. What goes wrong panics, with the server's log where that may help.
+/// A private server with its own folder, on free ports of 127.0.0.1 or on a host of a test network. It ends with its
+/// last handle. Failures panic, with the server's log where it may help.
 pub struct Server<K: Kind> {
     kind: K,
     ports: [u16; 2],
     names: AtomicU32,
-    /// While it is up.
+    /// Present while the server is up.
     process: Mutex<Option<Process>>,
-    /// After the process, which is there.
+    /// Dropped after the process, which is there.
     host: Option<Host>,
-    /// After the process, whose files are in it.
+    /// Dropped after the process, whose files are in it.
     folder: TempDir,
 }
 
 impl<K: Kind> Server<K> {
-    /// One that is down.
+    /// Creates a server that is not started.
     pub(crate) fn down(kind: K, folder: TempDir) -> Self {
         let (host, ports, process, names) = Default::default();
         Self { kind, host, ports, process, names, folder }
     }
 
-    /// The same with these ports, of a host if there is one.
+    /// Sets the ports, and the host if there is one.
     pub(crate) fn at(mut self, host: Option<Host>, ports: [u16; 2]) -> Self {
         (self.host, self.ports) = (host, ports);
         self
     }
 
-    /// Starts one for the first time.
     pub(crate) fn start_new(mut self) -> Arc<Self> {
         start_on_free_ports(|deadline| {
             if self.host.is_none() {
@@ -77,20 +76,20 @@ impl<K: Kind> Server<K> {
         Arc::new(self)
     }
 
-    /// Starts one that is down, and waits until it is ready.
+    /// Starts a server that is down, and waits until it is ready.
     pub(crate) fn start_by(&self, deadline: Instant) -> Result<(), String> {
         self.spawn();
         self.wait_until_ready(deadline)
     }
 
-    /// Starts one that is down, with the same files and on the same ports, and does not wait for it.
+    /// Starts a server that is down, with its files and ports, and does not wait.
     pub fn spawn(&self) {
         let mut process = self.process();
         assert!(process.is_none(), "the server is up");
         *process = Some(Process::spawn(&self.command(), self.folder(), &self.log_file()));
     }
 
-    /// Waits until it is ready. One that is not, by then, is ended.
+    /// Waits until it is ready. If it is not in time, ends it.
     pub(crate) fn wait_until_ready(&self, deadline: Instant) -> Result<(), String> {
         let mut process = self.process();
         let up = process.as_mut().expect("the server is up");
@@ -101,18 +100,18 @@ impl<K: Kind> Server<K> {
         ready
     }
 
-    /// Starts one that was stopped or killed: with the same files, on the same ports.
+    /// Restarts a server that was stopped or killed, with its files and ports.
     pub fn start_again(&self) {
         start_again(|deadline| self.start_by(deadline));
     }
 
-    /// Ends it as an administrator would, and waits. A frozen one does not hear it.
+    /// Ends it as an administrator would, and waits. A frozen server does not react.
     pub fn stop(&self) {
         let status = self.end(|process| process.signal(K::END));
         assert!(status.success(), "the server stopped with {status}\n{}", self.log());
     }
 
-    /// Ends it and all its processes in the midst of whatever they do, and waits.
+    /// Kills it and all its processes, whatever they do, and waits.
     pub fn kill(&self) {
         self.end(|process| process.signal_all("KILL"));
     }
@@ -124,22 +123,19 @@ impl<K: Kind> Server<K> {
         status.unwrap_or_else(|| panic!("the server survives its end\n{}", process.log()))
     }
 
-    /// Lets it stand still: it takes connections and requests, and answers nothing.
+    /// Freezes it: it accepts connections and requests, but answers nothing.
     pub fn freeze(&self) {
         self.process().as_mut().expect("the server is up").signal_all("STOP");
     }
 
-    /// Lets a frozen one go on.
     pub fn thaw(&self) {
         self.process().as_mut().expect("the server is up").signal_all("CONT");
     }
 
-    /// Where clients reach it.
     pub fn address(&self) -> SocketAddr {
         self.address_of(self.ports[0])
     }
 
-    /// Where it may listen for something else.
     pub fn second_address(&self) -> SocketAddr {
         self.address_of(self.ports[1])
     }
@@ -148,17 +144,16 @@ impl<K: Kind> Server<K> {
         (self.host.as_ref().map_or(Ipv4Addr::LOCALHOST, Host::address), port).into()
     }
 
-    /// The port for clients.
     pub fn port(&self) -> u16 {
         self.ports[0]
     }
 
-    /// Where all its files are; what a test puts there goes with the server.
+    /// Returns the folder of all its files. Files that a test puts there go with the server.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What it, over all its starts, said about itself.
+    /// Returns its log, of all starts.
     pub fn log(&self) -> String {
         read(&self.log_file())
     }
@@ -167,12 +162,12 @@ impl<K: Kind> Server<K> {
         &self.kind
     }
 
-    /// A number for the name of something on this server.
+    /// Returns a new number, for a name on this server.
     pub fn next_number(&self) -> u32 {
         self.names.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What starts it on its host.
+    /// Returns the command that starts it on its host.
     pub(crate) fn command(&self) -> Command {
         let command = K::command(self);
         self.host.as_ref().map(|host| host.runs(&command)).unwrap_or(command)
@@ -193,8 +188,7 @@ impl<K: Kind> Drop for Server<K> {
     }
 }
 
-/// Starts servers on ports that are free now: between looking for one and using it, somebody else may come
-/// by.
+/// Starts servers on ports that are free now. Another process may take one meanwhile, so it tries three times.
 pub fn start_on_free_ports<T>(mut start: impl FnMut(Instant) -> Result<T, String>) -> T {
     let deadline = Instant::now() + LIMIT;
     let mut failure = String::new();
@@ -207,8 +201,8 @@ pub fn start_on_free_ports<T>(mut start: impl FnMut(Instant) -> Result<T, String
     panic!("{failure}");
 }
 
-/// Starts a server again on ports that clients know: until the limit, while one is somebody else's, such as a
-/// client's of another server. Processes of a server that was killed may still be ending, and PostgreSQL
+/// Restarts a server on the ports that its clients know. Retries until the limit while another process uses one, such
+/// as a client of another server. It also retries while processes of a killed PostgreSQL are still ending, because it
 /// does not start beside them.
 fn start_again(start: impl Fn(Instant) -> Result<(), String>) {
     let deadline = Instant::now() + LIMIT;
@@ -220,13 +214,13 @@ fn start_again(start: impl Fn(Instant) -> Result<(), String>) {
     }
 }
 
-/// Returns ports of 127.0.0.1 that nobody uses now.
+/// Returns ports of 127.0.0.1 that are free now.
 pub fn free_ports<const N: usize>() -> [u16; N] {
     let bound = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"));
     bound.map(|one| one.local_addr().expect("it is bound").port())
 }
 
-/// Makes a temporary folder. The path of a socket in it has at most 107 bytes.
+/// Creates a temporary folder. The path of a socket in it must fit in 107 bytes.
 pub fn folder_for(socket: &str) -> TempDir {
     let builder = || tempfile::Builder::new().prefix("uidring-").to_owned();
     let folder = builder().tempdir().expect("a temporary folder");
@@ -236,8 +230,7 @@ pub fn folder_for(socket: &str) -> TempDir {
     builder().tempdir_in("/tmp").expect("a folder in /tmp")
 }
 
-/// Returns the path of a program that is in these folders, if not in the PATH; else panics, with the
-/// packages that have it.
+/// Returns the path of a program from PATH or these folders. Otherwise panics and names the packages to install.
 pub fn find(program: &str, folders: impl IntoIterator<Item = PathBuf>, packages: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut all = env::split_paths(&path).chain(folders).map(|folder| folder.join(program));
@@ -246,7 +239,7 @@ pub fn find(program: &str, folders: impl IntoIterator<Item = PathBuf>, packages:
     })
 }
 
-/// Returns what a file says, or why it cannot be read.
+/// Returns a file's text, or why it cannot be read.
 pub fn read(path: &Path) -> String {
     match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

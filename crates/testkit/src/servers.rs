@@ -1,8 +1,8 @@
 //! Tests of the tables on a database server, for any engine.
 //!
-//! An engine joins by a [`TestedEngine`], which says how its servers start and what its SQL writes differently.
+//! An engine implements [`TestedEngine`]: how its servers start and how its SQL differs.
 //! [`server_tests!`](crate::server_tests!) makes a test of each function. What only one engine has is tested in the
-//! engine's own crate.
+//! engine's crate.
 
 pub mod conditions;
 pub mod leases;
@@ -32,85 +32,77 @@ use crate::proxy::{Proxy, Verdict};
 use crate::server::Server;
 use crate::suite::{Cause, tables};
 
-/// Longer than any operation takes, on however busy a machine.
+/// Longer than any operation takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// An engine, and what its tests write differently.
+/// An engine, and how its tests differ.
 pub trait TestedEngine: 'static {
-    /// Its private servers.
     type Kind: Databases;
-    /// Its store.
     type Engine: Engine;
 
-    /// Settings of servers that must make no difference.
+    /// Server settings that must make no difference.
     const TEMPERS: &'static [&'static [&'static str]];
-    /// Settings that may lose commits, each with the setting to change, and some that do not.
+    /// Settings, some of which may lose commits: those come with the setting to change.
     const RISKS: &'static [(&'static [&'static str], Option<&'static str>)];
-    /// How far a key may be above the one before if the server was killed in between.
+    /// How far a key may be above the previous one if the server was killed in between.
     const KEYS_AFTER_A_CRASH: RangeInclusive<u64>;
-    /// The tables of worker ids, leases and segments, as messages spell them.
+    /// The names of the tables of worker ids, leases and segments, as messages spell them.
     const TABLES: [&'static str; 3];
-    /// The page and the first words of the statements that grant the rights on each of these tables.
+    /// For each of these tables, the page and the beginning of the block that grants its rights.
     const GRANTS: [(&'static str, &'static str); 3];
-    /// The same of the right that a range needs besides.
+    /// The same for the right that a range needs in addition.
     const GRANT_RANGE: (&'static str, &'static str);
-    /// The same of the statement that lets worker ids begin above 5,000.
+    /// The same for the statement that starts worker ids above 5,000.
     const BEGIN_ABOVE: (&'static str, &'static str);
-    /// The schema of the tables, in a query.
+    /// The tables' schema, in a query.
     const SCHEMA: &'static str;
-    /// A transaction's end on the wire.
+    /// The end of a transaction on the wire.
     const COMMIT: &'static str;
-    /// A transaction's begin and end in the log of statements.
+    /// The begin and end of a transaction in the log of statements.
     const TRANSACTION: [&'static str; 2];
-    /// What precedes an assignment in a trigger.
+    /// The word before an assignment in a trigger.
     const SET: &'static str;
-    /// What a trigger does to refuse a row.
+    /// The statement with which a trigger refuses a row.
     const RAISE: &'static str;
-    /// What an error says about a missing table.
+    /// The error text for a missing table.
     const NO_TABLE: &'static str;
-    /// What an error says if the account may not create a table.
+    /// The error texts if the account may not create a table.
     const NO_RIGHT: [&'static str; 2];
-    /// What an error says about a key that is taken.
+    /// The error texts for a key in use.
     const KEY_TAKEN: [&'static str; 2];
 
-    /// The present time, in a statement.
+    /// The current time, in a statement.
     const NOW: &'static str;
-    /// The setting for as many connections as there may be leases.
+    /// The setting that allows a connection for each lease.
     const MANY_CONNECTIONS: &'static str;
 
-    /// As for a [`Store`](crate::suite::Store).
+    /// As [`Store::cause`](crate::suite::Store::cause).
     fn cause_of(error: &str) -> Option<Cause> {
         tables::server_cause(error)
     }
-    /// Returns the statements that make this change beside loads.
+    /// Returns the statements that make this change while others load.
     fn beside_loads(change: String) -> String {
         change
     }
-    /// Returns the statement that sets the counter of worker ids.
     fn set_counter(next: u64) -> String;
-    /// Has the server generate this key next, even if it is in use.
+    /// Makes the server generate this key next, even if it is in use.
     fn set_next_key(database: &Database<Self::Kind>, key: u64);
-    /// Returns the statement that lets a column be NULL.
+    /// Returns the statement that makes a column nullable.
     fn nullable(table: &str, column: &str) -> String;
-    /// Returns the statements that do this in a trigger, in place of an earlier one, before a row is changed.
+    /// Returns the statements that make a trigger with this body before updates, replacing an earlier one.
     fn before_update(table: &str, body: &str) -> String;
-    /// Returns further triggers, each in place of an earlier one, that put 5 into a column of the rows that meet a
-    /// condition.
+    /// Returns further triggers that set a column to 5 in rows that meet a condition. Each replaces an earlier one.
     fn late_triggers(table: &str, column: &str, condition: &str) -> Vec<String> {
         let _ = (table, column, condition);
         Vec::new()
     }
-    /// Returns the statement after which a table may lose commits.
+    /// Returns the statement that makes a table lose commits after a crash.
     fn make_forgetful(table: &str) -> String;
-    /// Returns the statement that ends that, as the error has it.
+    /// Returns the statement that reverts this, as the error words it.
     fn make_durable(table: &str) -> String;
-    /// Returns the statement that sets the comment of a table.
     fn set_comment(table: &str, comment: &str) -> String;
-    /// Returns the query of that comment.
     fn comment(table: &str) -> String;
-    /// Makes a backup of the tables.
     fn back_up(database: &Database<Self::Kind>);
-    /// Puts it back.
     fn restore(database: &Database<Self::Kind>);
 }
 
@@ -134,13 +126,13 @@ fn shared<T: TestedEngine>() -> DatabaseOf<T> {
     T::Kind::shared().database()
 }
 
-/// The URL of an account that has the rights of the docs on one of the [`TestedEngine::TABLES`].
+/// Returns the URL of an account with the documented rights on one of the [`TestedEngine::TABLES`].
 fn grant<T: TestedEngine>(database: &DatabaseOf<T>, table: usize) -> String {
     let (page, beginning) = T::GRANTS[table];
     T::Kind::grant(database, page, beginning)
 }
 
-/// Returns the statements of all triggers that put 5 into a column of the rows that meet a condition.
+/// Returns the statements of all triggers that set a column to 5 in rows that meet a condition.
 fn meddling_triggers<T: TestedEngine>(table: &str, column: &str, condition: &str) -> Vec<String> {
     let body = format!("IF NEW.{condition} THEN {}NEW.{column} = 5; END IF", T::SET);
     let mut all = T::late_triggers(table, column, condition);
@@ -148,8 +140,7 @@ fn meddling_triggers<T: TestedEngine>(table: &str, column: &str, condition: &str
     all
 }
 
-/// A proxy that ends the connection of the first commit, when the server has got it and before the client gets an
-/// answer.
+/// A proxy that ends the connection of the first commit after the server got it and before the client gets an answer.
 fn lost_commit<T: TestedEngine>(database: &DatabaseOf<T>) -> Proxy {
     let (asked, cut) = (AtomicBool::new(false), AtomicBool::new(false));
     Proxy::with(database.server().port(), move |chunk| {
@@ -164,7 +155,7 @@ fn lost_commit<T: TestedEngine>(database: &DatabaseOf<T>) -> Proxy {
     })
 }
 
-/// What the server logs of the statements of some work.
+/// Returns what the server logs of the work's statements.
 fn statements_of<T: TestedEngine>(server: &Server<T::Kind>, work: impl FnOnce()) -> String {
     T::Kind::log_statements(server);
     let before = T::Kind::statements(server).len();
@@ -172,7 +163,7 @@ fn statements_of<T: TestedEngine>(server: &Server<T::Kind>, work: impl FnOnce())
     T::Kind::statements(server)[before..].to_owned()
 }
 
-/// The text of an error, which must not tell the password, nor may what it is an error of.
+/// Returns the text of an error, after a check that neither the error nor `of` shows the password.
 pub fn told(error: &(impl std::error::Error + 'static), of: &impl Debug) -> String {
     for text in [chain(error), format!("{error:?}"), format!("{of:?}")] {
         assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
@@ -188,7 +179,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// One of each kind.
+/// Returns a current-thread and a multi-thread runtime.
 fn runtimes() -> [runtime::Runtime; 2] {
     [runtime::Builder::new_current_thread(), runtime::Builder::new_multi_thread()]
         .map(|mut builder| builder.worker_threads(2).enable_all().build().expect("a runtime"))
@@ -198,7 +189,7 @@ pub fn new_tag(tag: &str, step: u64) -> NewSegmentTag {
     NewSegmentTag::new(tag, step).expect("allowed")
 }
 
-/// A fresh table of segments with these tags.
+/// Creates a database with a table of segments and these tags.
 fn with_tags<T: TestedEngine>(server: &Arc<Server<T::Kind>>, tags: &[&str]) -> DatabaseOf<T> {
     let database = server.database();
     let table = store::<T>(&database).segments().create_table_if_missing(true);
@@ -206,7 +197,7 @@ fn with_tags<T: TestedEngine>(server: &Arc<Server<T::Kind>>, tags: &[&str]) -> D
     database
 }
 
-/// Loads these tags at once.
+/// Loads these tags in one call.
 pub fn load_all<const N: usize>(
     segments: &mut impl SegmentStore,
     tags: [&str; N],

@@ -1,7 +1,6 @@
-//! A proxy that splits reads from writes, as ProxySQL and MaxScale do: it understands just so much of
-//! MySQL's protocol that a SELECT outside of a transaction, without `FOR UPDATE`, goes to another
-//! server than all else. Accounts have no password, so that both servers let a client in by the same
-//! packet.
+//! A proxy that splits reads from writes, as ProxySQL and MaxScale do. It understands just enough of MySQL's protocol
+//! to send each SELECT outside of a transaction and without `FOR UPDATE` to another server than the rest. Accounts have
+//! no password, so both servers accept the same login packet.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// It accepts connections until the process ends.
+/// Accepts connections until the process ends.
 pub struct Splitter {
     port: u16,
     split: Arc<AtomicUsize>,
@@ -26,7 +25,7 @@ impl Splitter {
             for client in listener.incoming().flatten() {
                 let split = Arc::clone(&counter);
                 thread::spawn(move || {
-                    // An error is a connection that somebody closed.
+                    // An error means that somebody closed a connection.
                     let _ = Session::open(client, primary, replica, split)
                         .and_then(|mut session| session.serve());
                 });
@@ -39,20 +38,20 @@ impl Splitter {
         self.port
     }
 
-    /// How many statements went to the replica.
+    /// Returns the number of statements that went to the replica.
     pub fn split(&self) -> usize {
         self.split.load(Ordering::SeqCst)
     }
 }
 
-/// A packet with its head.
+/// A packet with its header.
 type Packet = Vec<u8>;
 
 struct Session {
     client: TcpStream,
     primary: TcpStream,
     replica: TcpStream,
-    /// By the primary's number, with the replica's.
+    /// The replica's number and the text of each statement, by the primary's number.
     statements: HashMap<u32, (u32, String)>,
     in_transaction: bool,
     split: Arc<AtomicUsize>,
@@ -127,7 +126,7 @@ impl Session {
                     }
                     self.relay(route, &asked)?;
                 }
-                // Close of a statement, which has no answer.
+                // Close a statement; there is no answer.
                 0x19 => {
                     let mut asked = asked;
                     let there = self.statements.remove(&number);
@@ -163,7 +162,7 @@ impl Session {
         Route::Primary
     }
 
-    /// Asks, and gives the answer back: the primary's, if it was asked.
+    /// Asks, and passes the answer on; the primary's if both were asked.
     fn relay(&mut self, route: Route, asked: &[u8]) -> io::Result<()> {
         let given = match route {
             Route::Primary => ask(&mut self.primary, asked, result)?,
@@ -181,7 +180,7 @@ impl Session {
     }
 }
 
-/// Reads an answer of one kind.
+/// Reads one kind of answer.
 type Answer = fn(&mut TcpStream) -> io::Result<Vec<Packet>>;
 
 fn ask(server: &mut TcpStream, asked: &[u8], answer: Answer) -> io::Result<Vec<Packet>> {
@@ -199,7 +198,7 @@ fn read(stream: &mut TcpStream) -> io::Result<Packet> {
     Ok(packet)
 }
 
-/// Neither TLS nor compression, and the plain form of a result: with packets that end its parts.
+/// Turns off TLS and compression, and chooses the plain form of results, with packets that end their parts.
 fn simplify(greeting: &mut Packet) {
     let version = greeting[5..].iter().position(|byte| *byte == 0).expect("it ends");
     let low = 5 + version + 1 + 4 + 8 + 1;
@@ -207,7 +206,7 @@ fn simplify(greeting: &mut Packet) {
     greeting[low + 1] &= !0x08;
     let high = low + 5;
     greeting[high + 1] &= !0x01;
-    // What MariaDB has besides.
+    // MariaDB's extensions.
     let extended = high + 2 + 1 + 6;
     greeting[extended..extended + 4].fill(0);
 }
@@ -216,7 +215,7 @@ fn is_end(packet: &[u8]) -> bool {
     packet[4] == 0xfe && packet.len() < 13
 }
 
-/// Packets up to the one that ends this part.
+/// Reads packets up to the one that ends this part.
 fn part(stream: &mut TcpStream, packets: &mut Vec<Packet>) -> io::Result<()> {
     loop {
         let packet = read(stream)?;
@@ -230,7 +229,7 @@ fn part(stream: &mut TcpStream, packets: &mut Vec<Packet>) -> io::Result<()> {
 
 fn result(stream: &mut TcpStream) -> io::Result<Vec<Packet>> {
     let mut packets = vec![read(stream)?];
-    // No rows, or an error; else the columns, and the rows.
+    // No rows or an error; otherwise columns, then rows.
     if !matches!(packets[0][4], 0x00 | 0xff) {
         part(stream, &mut packets)?;
         part(stream, &mut packets)?;

@@ -1,5 +1,5 @@
-//! A storm: holders of leases take uids, and other numbers, while one fault after the other is done to the
-//! store and undone. Nothing may come twice, and soon after each fault all holders have to go on.
+//! A storm: holders of leases take uids and other numbers while the store suffers one fault after another. No number
+//! may repeat, and soon after each fault all holders must go on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
@@ -20,28 +20,27 @@ use crate::chain;
 #[cfg(feature = "tables")]
 use crate::{namespace, request};
 
-/// For so many seconds storms go on, each fault in turn; without it, each comes once.
+/// How many seconds storms last, cycling through the faults. If not set, each fault comes once.
 const SECONDS: &str = "UIDRING_STORM_SECONDS";
 
-/// Whether storms go on for a given time.
+/// Whether the duration of storms is set.
 pub fn is_long() -> bool {
     env::var(SECONDS).is_ok()
 }
 
-/// What holders have taken.
 pub struct Taken {
     begin: Instant,
     counts: Vec<AtomicU64>,
     numbers: Mutex<BTreeMap<&'static str, Vec<(u64, By)>>>,
-    /// Errors that passed, each so many times.
+    /// Temporary errors, with their counts.
     errors: Mutex<BTreeMap<String, u32>>,
     lost: AtomicU64,
-    /// The last fault, which may be over.
+    /// The last fault; it may be over.
     fault: Mutex<&'static str>,
     is_over: AtomicBool,
 }
 
-/// Who has taken a number, and when.
+/// Who took a number, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct By {
     pub holder: usize,
@@ -68,17 +67,17 @@ impl Taken {
         }
     }
 
-    /// Whether the holders are to end.
+    /// Whether the holders must end.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// The last fault, which may be over.
+    /// Returns the last fault; it may be over.
     pub fn fault(&self) -> &'static str {
         *self.fault.lock().expect("no panic")
     }
 
-    /// Notes what a holder has taken: numbers of a kind, none of which may come twice.
+    /// Notes what a holder took: numbers of a kind, which must be unique.
     pub fn note(&self, holder: usize, kind: &'static str, numbers: impl IntoIterator<Item = u64>) {
         let by = By { holder, at: self.begin.elapsed(), fault: self.fault() };
         let numbers = numbers.into_iter().map(|number| (number, by));
@@ -86,11 +85,11 @@ impl Taken {
         self.counts[holder].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an error, without what differs each time.
+    /// Counts an error, without the parts that vary.
     ///
     /// # Panics
     ///
-    /// If waiting would not help.
+    /// If the error is permanent.
     pub fn refused(&self, error: &Error) {
         let text = chain(error);
         assert!(error.may_pass() || matches!(error, Error::LeaseLost { .. }), "for good: {text}");
@@ -102,8 +101,8 @@ impl Taken {
         *self.errors.lock().expect("no panic").entry(text.to_owned()).or_default() += 1;
     }
 
-    /// Takes uids with one lease of a table after another until the end. Each lasts so long unless it is renewed,
-    /// is waited for 5 s, and given back after `life`.
+    /// Takes uids until the end, from one lease of a table after another. Leases run out after `lasts` unless renewed,
+    /// and are given back after `life`. A start waits 5 s for one.
     #[cfg(feature = "tables")]
     pub fn hold_leases(
         &self,
@@ -116,7 +115,7 @@ impl Taken {
         let build = || {
             let lease = table.lease(&request(layout), &options)?;
             let builder = CachedUidGenerator::builder().layout(layout).worker(lease);
-            // Holders stand for processes of different hosts.
+            // Holders stand for processes on different hosts.
             builder.namespace(namespace::fresh()).build()
         };
         while !self.is_over() {
@@ -145,7 +144,7 @@ impl Taken {
         while !self.is_over() {
             table.load(&wanted, &mut |_, loaded| match loaded {
                 Ok(range) => self.note(holder, "segment ids", range.start..range.end),
-                // That the row is behind what this client has had is one of the errors.
+                // An error may be that the row is below what this client had.
                 Err(error) => self.count(&chain(&error)),
             });
             thread::sleep(Duration::from_millis(5));
@@ -168,12 +167,11 @@ impl Taken {
         }
     }
 
-    /// What was taken of a kind, and by whom.
+    /// Returns the numbers of a kind, and who took them.
     pub fn numbers(&self, kind: &str) -> Vec<(u64, By)> {
         self.numbers.lock().expect("no panic").get(kind).cloned().unwrap_or_default()
     }
 
-    /// The last tick of each worker id.
     pub fn last_ticks(&self, layout: Layout) -> HashMap<u64, u64> {
         let mut last: HashMap<u64, u64> = HashMap::new();
         for (uid, _) in self.numbers("uids") {
@@ -188,7 +186,7 @@ impl Taken {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// Waits until every holder has taken some more, and returns how long that took.
+    /// Waits until every holder has taken more, and returns how long that took.
     fn progress(&self, what: &str, bound: Duration) -> Duration {
         let (start, before) = (Instant::now(), self.counts());
         while self.counts().iter().zip(&before).any(|(now, before)| now <= before) {
@@ -200,25 +198,24 @@ impl Taken {
     }
 }
 
-/// What is done to servers, and undone, with the number of one of them.
+/// A fault of one of the servers, and how to undo it.
 pub struct Fault<S> {
     pub what: &'static str,
     pub act: fn(&mut S, usize),
     pub undo: fn(&mut S, usize),
 }
 
-/// Servers of a store.
 pub trait Servers {
-    /// Chooses whom the next fault is about.
+    /// Chooses the server of the next fault.
     fn choose(&self) -> usize;
 }
 
-/// Does the faults to a store of so many holders, who have to go on within `bound` after each, which lasts as long as
-/// `lasts` says. Returns what they have taken.
+/// Applies the faults to a store with this many holders. Each fault lasts as long as `lasts` says, and all holders must
+/// go on within `bound` after it. Returns what they took.
 ///
 /// # Panics
 ///
-/// If a number comes twice, a start fails for good, or a holder does not go on.
+/// If a number repeats, a start fails permanently, or a holder does not go on.
 pub fn run<S: Servers>(
     name: &str,
     (holders, bound): (usize, Duration),
@@ -236,7 +233,7 @@ pub fn run<S: Servers>(
             let (taken, hold) = (&taken, &hold);
             scope.spawn(move || hold(taken, holder));
         }
-        // A panic must not leave the holders.
+        // End the holders even after a panic.
         let _over = Over(&taken.is_over);
         taken.progress("at first", bound);
         loop {
@@ -258,7 +255,7 @@ pub fn run<S: Servers>(
     taken
 }
 
-/// Prints what became of it, as rows for the docs, and looks for what came twice.
+/// Prints the results as rows for the docs, and looks for numbers that were taken twice.
 fn report<'a>(
     name: &str,
     pauses: impl Iterator<Item = (&'a str, &'a mut Vec<Duration>)>,
@@ -292,11 +289,12 @@ fn report<'a>(
     }
 }
 
-/// Looks at the horizons of a table of leases after a storm, by the last tick of each worker id. A clean end has lowered a horizon to the last uid, and never below.
+/// Checks the horizons of a table of leases after a storm against the last tick of each worker id. A clean end lowers a
+/// horizon to the last uid, never below it.
 ///
 /// # Panics
 ///
-/// If one is below the last tick.
+/// If a horizon is below the last tick.
 #[cfg(feature = "tables")]
 pub fn assert_within_horizons(table: &dyn LeaseTable, last: &HashMap<u64, u64>) {
     for row in table.list().expect("listed") {
@@ -305,7 +303,7 @@ pub fn assert_within_horizons(table: &dyn LeaseTable, last: &HashMap<u64, u64>) 
     }
 }
 
-/// Ends the holders when it is dropped.
+/// Ends the holders on drop.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

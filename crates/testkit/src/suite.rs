@@ -1,8 +1,8 @@
-//! What every store has to keep, as tests: of any crate, for any store.
+//! Tests of what every store must guarantee, for use in any crate.
 //!
-//! A store joins by a [`Store`], which says how a process opens it, and a [`Site`], which is one that was
-//! started for a test. [`suite!`](crate::suite!) makes a test of each property, so that the name of what fails
-//! says store and property. What a store does not have is a test that is ignored, with the reason.
+//! A store implements [`Store`], which says how a process opens it, and [`Site`], a store that was started for a test.
+//! [`suite!`](crate::suite!) makes a test of each property, so the name of a failing test names store and property. For
+//! what a store lacks, the test is ignored, with the reason.
 //!
 //! ```
 //! use uidring::worker::FixedWorkerId;
@@ -51,10 +51,9 @@
 //! # }
 //! ```
 //!
-//! `crates/testkit/tests/own_store` is a whole store of somebody else's: a table in a file. The tests beside it
-//! leave out one rule at a time, which a property finds. `docs/your-own-store.md` says how to run the suite, and
-//! what it does not prove.
-// The modules of the example are beside its types.
+//! `crates/testkit/tests/own_store` is a complete third-party store: a table in a file. The tests beside it each break
+//! one rule, and a property finds it. `docs/your-own-store.md` says how to run the suite and what it does not prove.
+// The example's modules must be beside its types.
 #![allow(clippy::needless_doctest_main)]
 
 mod counted;
@@ -76,9 +75,9 @@ pub mod worker_ids;
 pub(crate) use self::setting::{is_none_free, kind};
 pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms};
 
-/// Makes a module of tests: one for each property that a [`Store`](crate::suite::Store) has to keep.
+/// Makes a module with a test for each property that a [`Store`](crate::suite::Store) must have.
 ///
-/// A capability that the store does not have is named with the reason, in this order:
+/// Name the capabilities that the store lacks, each with the reason, in this order:
 ///
 /// | capability | needs |
 /// |---|---|
@@ -91,7 +90,7 @@ pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags
 /// | `server` | [`Site::server`](crate::suite::Site::server) |
 /// | `network` | [`Site::port`](crate::suite::Site::port), [`Site::address_at`](crate::suite::Site::address_at) |
 /// | `herd` | that many starts of one lease at once make sense |
-/// | `own_clock` | that the end of a lease is not by the clocks of the hosts that start |
+/// | `own_clock` | that the hosts' clocks do not decide when a lease ends |
 #[macro_export]
 macro_rules! suite {
     (
@@ -212,7 +211,7 @@ macro_rules! suite {
             }
 
             mod processes {
-                /// Not a test of its own: a process that the others start.
+                /// Not a test by itself: a process that the others start.
                 #[test]
                 fn child() {
                     $crate::suite::processes::child(super::STORE);
@@ -233,7 +232,7 @@ macro_rules! suite {
     };
 }
 
-/// Tests of these properties, if the store has all that they need; else tests that say why not.
+/// Tests these properties if the store has all that they need; otherwise makes ignored tests that say why.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! properties {

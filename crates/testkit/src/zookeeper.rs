@@ -1,4 +1,4 @@
-//! Private ZooKeeper servers, of Debian's package `zookeeper`: one, or an ensemble of three.
+//! Private ZooKeeper servers from Debian's package `zookeeper`: one, or an ensemble of three.
 
 mod ensemble;
 
@@ -18,18 +18,18 @@ use crate::certificates::{Authority, Certificate};
 use crate::process::Process;
 use crate::server::{self, Kind, LIMIT, Server, folder_for};
 
-/// The server and what it logs with; the rest is named in its own manifest.
+/// The server and its logger. The server's manifest names the rest.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
-/// What TLS needs besides, and the manifest does not name. The package depends on theirs, libnetty-java.
+/// Needed for TLS but missing from the manifest. The package depends on libnetty-java, which has them.
 const TLS_JARS: [&str; 2] =
     ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
-/// The servers look for expired sessions this often.
+/// How often the servers look for expired sessions.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The longest session that the servers allow. A server whose JVM gets no processor for a while expires the sessions
-/// that have run out meanwhile, however alive their clients are: what has to live through that needs a long one.
+/// The longest session that the servers allow. If the JVM gets no processor for a while, the server then expires
+/// sessions that ran out meanwhile, even of live clients. Tests that must survive this need a long session.
 const LONGEST_SESSION: Duration = Duration::from_secs(120);
 
 pub type ZooKeeper = Server<Settings>;
@@ -37,25 +37,25 @@ pub type ZooKeeper = Server<Settings>;
 pub struct Settings {
     tick: Duration,
     longest_session: Duration,
-    /// Those of a second port, with TLS, in lines.
+    /// The settings of a second port with TLS, in lines.
     tls: Option<String>,
 }
 
 impl ZooKeeper {
-    /// A server that allows sessions from half a second to two minutes.
+    /// Starts a server that allows sessions from half a second to two minutes.
     pub fn start() -> Arc<Self> {
         Self::launch_server(TICK, LONGEST_SESSION, None)
     }
 
-    /// A server that also has a port with TLS, where it shows this certificate and, if it is to, asks clients
-    /// for one of the authority; with these further settings, in lines.
+    /// Starts a server with a second port, for TLS, that shows this certificate. If `asks`, clients must show one of
+    /// the authority. `settings` are further lines.
     pub fn start_with_tls(
         authority: &Authority,
         shown: &Certificate,
         asks: bool,
         settings: &str,
     ) -> Arc<Self> {
-        // It wants both in one file.
+        // ZooKeeper wants both in one file.
         let pem = [&shown.key, &shown.certificate].map(|path| fs::read(path).expect("a file"));
         let store = shown.certificate.with_extension("both.pem");
         fs::write(&store, pem.concat()).expect("it writes");
@@ -70,7 +70,7 @@ impl ZooKeeper {
         Self::launch_server(TICK, LONGEST_SESSION, Some(settings))
     }
 
-    /// A server that allows sessions of two to twenty of these ticks, as servers do by default.
+    /// Starts a server that allows sessions of 2 to 20 ticks, the default.
     pub fn with_tick(tick: Duration) -> Arc<Self> {
         Self::launch_server(tick, 20 * tick, None)
     }
@@ -79,23 +79,22 @@ impl ZooKeeper {
         Self::down(Settings { tick, longest_session, tls }, folder_for("")).start_new()
     }
 
-    /// The server that this binary's tests share. It ends with the process.
+    /// Returns the server that the tests of this binary share. It ends with the process.
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<ZooKeeper>> = OnceLock::new();
         Arc::clone(SHARED.get_or_init(Self::start))
     }
 
-    /// `127.0.0.1:port`.
+    /// Returns `127.0.0.1:port`.
     pub fn hosts(&self) -> String {
         self.address().to_string()
     }
 
-    /// The port with TLS.
     pub fn tls_port(&self) -> u16 {
         self.second_address().port()
     }
 
-    /// A registry's name that no other test has.
+    /// Returns a registry name that no other test has.
     pub fn name(&self) -> String {
         format!("name_{}", self.next_number())
     }
@@ -105,14 +104,14 @@ impl ZooKeeper {
         copy(&self.folder().join("data"), folder);
     }
 
-    /// Puts a copy in the place of the files of a server that is down.
+    /// Replaces the files of a server that is down with a copy.
     pub fn restore(&self, folder: &Path) {
         let data = self.folder().join("data");
         fs::remove_dir_all(&data).expect("removed");
         copy(folder, &data);
     }
 
-    /// Makes a node with those that it is below, or writes to it.
+    /// Writes to a node. Creates it and its parents if missing.
     pub fn put(&self, path: &str, data: &str) -> Stat {
         self.run(async |client| {
             let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -128,7 +127,7 @@ impl ZooKeeper {
         })
     }
 
-    /// Makes a node with a number behind its name, and those that it is below; its name in full.
+    /// Creates a node with a number after its name, and its parents. Returns its full name.
     pub fn put_numbered(&self, prefix: &str, data: &str) -> String {
         self.run(async |client| {
             let (parent, _) = prefix.rsplit_once('/').expect("a path");
@@ -140,7 +139,7 @@ impl ZooKeeper {
         })
     }
 
-    /// Makes so many nodes with numbers behind their names at once.
+    /// Creates many nodes at once, with numbers after their names.
     pub fn put_many(&self, parent: &str, count: u32) {
         self.run(async |client| {
             let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -149,7 +148,7 @@ impl ZooKeeper {
             let data = r#"{"ip":"10.0.0.1","port":"1","timestamp":1596957371092}"#;
             let prefixes: Vec<_> =
                 (0..count).map(|port| format!("{parent}/10.0.0.1:{port}-")).collect();
-            // A request is sent before its answer is asked for.
+            // A request is sent before its answer is awaited.
             let requests: Vec<_> = prefixes
                 .iter()
                 .map(|prefix| client.create(prefix, data.as_bytes(), &options))
@@ -161,12 +160,12 @@ impl ZooKeeper {
         });
     }
 
-    /// What a node holds; `None` if it is not there.
+    /// Returns a node's data, or `None` if it is missing.
     pub fn get(&self, path: &str) -> Option<String> {
         self.stat(path).map(|(data, _)| data)
     }
 
-    /// What a node holds, and what else is known of it.
+    /// Returns a node's data and metadata.
     pub fn stat(&self, path: &str) -> Option<(String, Stat)> {
         self.run(async |client| match client.get_data(path).await {
             Err(Error::NoNode) => Ok(None),
@@ -174,7 +173,7 @@ impl ZooKeeper {
         })
     }
 
-    /// The names of the nodes below one, sorted.
+    /// Returns the names of a node's children, sorted.
     pub fn children(&self, path: &str) -> Vec<String> {
         let mut names = self.run(async |client| match client.list_children(path).await {
             Err(Error::NoNode) => Ok(Vec::new()),
@@ -188,7 +187,7 @@ impl ZooKeeper {
         self.run(async |client| client.delete(path, None).await);
     }
 
-    /// One session with some work.
+    /// Does some work in its own session.
     pub fn run<T, F: Future<Output = Result<T, Error>>>(
         &self,
         work: impl FnOnce(Client) -> F,
@@ -236,7 +235,6 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.expect("cp runs").success());
 }
 
-/// One session with some work.
 fn run_at<T, F: Future<Output = Result<T, Error>>>(
     hosts: &str,
     work: impl FnOnce(Client) -> F,
@@ -247,7 +245,7 @@ fn run_at<T, F: Future<Output = Result<T, Error>>>(
         let client = Client::connector().with_session_timeout(LIMIT).connect(hosts).await?;
         let mut state = client.state_watcher();
         let done = work(client).await;
-        // Waits until the session is closed: the work has dropped the client.
+        // The work has dropped the client; wait until the session is closed.
         while !state.changed().await.is_terminated() {}
         done
     };
@@ -259,7 +257,7 @@ fn run_at<T, F: Future<Output = Result<T, Error>>>(
     }
 }
 
-/// What a server answers to a command of four letters.
+/// Returns the answer to a four-letter command.
 fn ask(server: SocketAddr, command: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&server, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -269,7 +267,7 @@ fn ask(server: SocketAddr, command: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// What a server's JVM needs, before the name of the class; with these jars, too.
+/// Returns the JVM's arguments before the class name, with these jars added.
 fn java_arguments(further: &[&str]) -> [String; 5] {
     let jars = [&JARS, further].concat();
     for jar in &jars {
@@ -283,7 +281,6 @@ fn java_arguments(further: &[&str]) -> [String; 5] {
     [heap, collector, compiler, path, jars.join(":")]
 }
 
-/// The path of a program.
 fn find(program: &str) -> PathBuf {
     server::find(program, ["/usr/bin".into()], "zookeeper")
 }

@@ -1,7 +1,6 @@
-//! Every store under the same attack, on a disk and in memory; see `uidring_testkit::attack`.
+//! The same attack on every store, on a disk and in memory; see `uidring_testkit::attack`.
 //!
-//! It takes 3 s for each store and file system, or as many as UIDRING_ATTACK_SECONDS says;
-//! `scripts/attack` runs it for longer.
+//! It takes 3 s, or UIDRING_ATTACK_SECONDS, for each store and file system. `scripts/attack` runs it for longer.
 #![cfg(target_os = "linux")]
 
 #[path = "../../etcd/tests/store/mod.rs"]

@@ -1,4 +1,4 @@
-//! Leases across fork(2): a child leaves those of its parent alone.
+//! Leases across fork(2): a child does not touch its parent's leases.
 #![cfg(unix)]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::Postgres;
 use uidring_testkit::{chain, request};
 
-/// A child has its parent's lease in its memory, used or not, and leaves it alone.
+/// The child has its parent's lease in its memory, used or unused.
 fn a_child_leaves_the_lease_alone(table: &dyn LeaseTable) {
     const LASTS: Duration = Duration::from_secs(5);
     let _alone = alone();
@@ -40,18 +40,18 @@ fn a_child_leaves_the_lease_alone(table: &dyn LeaseTable) {
             drop(generator);
             let (one, two) = unused.take().expect("still there");
             drop(one);
-            // It would be another holder of the same token.
+            // It would be a second holder of the token.
             let refused = chain(&build(two).expect_err("not the child's"));
             to.check(refused.contains("was forked from"));
         });
         assert_eq!(words, [FORKED]);
-        // The parent alone renews meanwhile.
+        // Meanwhile only the parent renews.
         for (now, before) in table.list().expect("listed").iter().zip(before) {
             assert_eq!((now.token, &now.owner), (before.token, &before.owner));
             assert!(matches!(now.state, LeaseState::Held(_)), "{now:?}");
         }
     }
-    // Beyond the lease that was there: the parent's connection and thread are as they were.
+    // Beyond that lease: the parent's connection and thread are undisturbed.
     let begin = Instant::now();
     while begin.elapsed() < LASTS + Duration::from_millis(500) {
         let uid = owner.as_ref().map(|generator| generator.next_uid().expect("renewed"));

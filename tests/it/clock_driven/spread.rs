@@ -1,4 +1,4 @@
-//! How evenly uids fall into shards, by where the sequence of a tick starts.
+//! How evenly uids spread over shards, depending on where a tick's sequence starts.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use uidring_testkit::namespace::fresh;
 
 use super::{EPOCH, clock, layout, rejecting};
 
-/// The share of the fullest shard, relative to an even one, of ids some milliseconds apart.
+/// Returns the share of the fullest shard, relative to an even one, for ids some milliseconds apart.
 fn fullest(start: SequenceStart, shards: u64) -> f64 {
     const IDS: u64 = 64 * 300;
     let clock = clock();
@@ -31,9 +31,9 @@ fn fullest(start: SequenceStart, shards: u64) -> f64 {
     most / (IDS as f64 / shards as f64)
 }
 
-/// Ids at a low rate, over 2 to 64 shards. From 0, powers of two get all of them into one.
-/// Random numbers below 100 favour the shards of the remainders up to 100 % 64: 64 shards get 1.28
-/// times their share in theory, and some noise.
+/// Ids at a low rate, over 2 to 64 shards. From 0, all go to one shard if the number of shards is a power of two.
+/// Random numbers below 100 favour the remainders up to 100 % 64: in theory 64 shards get 1.28 times their share, plus
+/// noise.
 #[test]
 fn low_rates_spread_over_shards() {
     for shards in 2..=64_u64 {
@@ -50,18 +50,17 @@ fn low_rates_spread_over_shards() {
     }
 }
 
-/// A generator that takes at certain times, by a clock of its own; one that finds its tick used up
-/// waits for the next.
+/// A generator that takes at given times of its own clock. If its tick is used up, it waits for the next.
 struct Taker<G> {
     generator: G,
     clock: ManualClock,
-    /// In nanoseconds since the start.
+    /// Nanoseconds since the start.
     time: u64,
 }
 
 impl<G: UidGenerator> Taker<G> {
     fn new(build: impl Fn(ManualClock) -> G) -> Self {
-        // Where the first tick starts, so that a test that passes passes again.
+        // Seeds the start of the first tick, so that the test is reproducible.
         fastrand::seed(7);
         let clock = clock();
         Self { generator: build(clock.clone()), clock, time: 0 }
@@ -91,21 +90,21 @@ fn spread_snowflake(clock: ManualClock) -> ClockedUidGenerator<ManualClock> {
     rejecting(builder.sequence_start(SequenceStart::Spread), &clock)
 }
 
-/// How often each shard got a uid.
+/// Counts the uids of each shard.
 fn shares(uids: &[u64], shards: u64) -> Vec<f64> {
     let mut counts = vec![0.0; shards as usize];
     uids.iter().for_each(|uid| counts[(uid % shards) as usize] += 1.0);
     counts
 }
 
-/// How far the shard that is furthest off is from its share, as a part of that.
+/// Returns the greatest deviation of a shard from its share, relative to that.
 fn furthest_off(uids: &[u64], shards: u64) -> f64 {
     let share = uids.len() as f64 / shards as f64;
     shares(uids, shards).iter().map(|count| (count - share).abs() / share).fold(0.0, f64::max)
 }
 
-/// That chance alone would be as uneven as this is not below one in a thousand: by the cube root of
-/// χ², which is nearly normal (Wilson and Hilferty).
+/// Whether chance alone is as uneven as this in at least one of a thousand cases. Uses the cube root of χ², which is
+/// nearly normal (Wilson and Hilferty).
 fn may_be_chance(uids: &[u64], shards: u64) -> bool {
     let share = uids.len() as f64 / shards as f64;
     let chi2: f64 = shares(uids, shards).iter().map(|n| (n - share).powi(2) / share).sum();
@@ -116,13 +115,13 @@ fn may_be_chance(uids: &[u64], shards: u64) -> bool {
 
 const TAKES: usize = 100_000;
 
-/// Uids a second. None is in step with a number of shards, as one in each second is with 11.
+/// Uids a second. None is in step with a number of shards, as one a second is with 11.
 const RATES: [f64; 14] = [
     0.0113, 0.113, 0.29, 0.8696, 1.37, 2.3, 7.7, 13.0, 37.0, 113.0, 317.0, 1_100.0, 3_163.0,
     9_973.0,
 ];
 
-/// Uids a second that are in step with ticks, and so with some numbers of shards.
+/// Uids a second in step with ticks, and so with some numbers of shards.
 const STEADY: [f64; 12] =
     [0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 10.0, 100.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0];
 
@@ -139,8 +138,8 @@ fn check_constant_rates<G: UidGenerator>(build: impl Fn(ManualClock) -> G) {
             assert!(off < 0.1, "{rate} a second, {shards} shards: {off}");
         }
         for shards in [3, 5, 6, 7, 9, 10] {
-            // In step with the shards, 1,024 uids in a row go to one of them: 98 such rows are not
-            // divided evenly, and would never be chance.
+            // In step with the shards, 1,024 uids in a row go to one shard. 98 such rows do not divide evenly, so
+            // chance cannot explain them.
             let off = furthest_off(&uids, shards);
             assert!(off < 0.1, "{rate} a second, {shards} shards: {off}");
             if RATES.contains(&rate) {
@@ -164,7 +163,7 @@ fn check_random_gaps<G: UidGenerator>(build: impl Fn(ManualClock) -> G) {
     for (seed, rate) in RATES.into_iter().enumerate() {
         let mut taker = Taker::new(&build);
         let mut rng = fastrand::Rng::with_seed(seed as u64);
-        // As of callers who know nothing of each other.
+        // As from independent callers.
         let uids: Vec<u64> = (0..TAKES)
             .map(|_| taker.take_after((-(1.0 - rng.f64()).ln() * 1e9 / rate) as u64))
             .collect();
@@ -185,7 +184,7 @@ fn milliseconds_are_spread_at_random_gaps() {
     check_random_gaps(spread_snowflake);
 }
 
-/// What starts, issues a few uids and ends, again and again, spreads as well: each start is random.
+/// Processes that start, issue a few uids and end spread as well, because each start is random.
 #[test]
 fn short_lives_are_spread() {
     let clock = clock();
@@ -209,8 +208,8 @@ fn short_lives_are_spread() {
     }
 }
 
-/// A tick starts below 1,024 and below a quarter of itself, one above the last sequence; after a tick
-/// that was used up, at 0: at full load none is passed over.
+/// A tick starts one above the last sequence, below 1,024 and below a quarter of the tick. After a full tick it starts
+/// at 0, so that full load skips none.
 #[test]
 fn a_tick_goes_on_where_the_last_one_was() {
     for (bits, limit) in [((41, 10, 12), 1_024), ((41, 10, 8), 64), ((41, 10, 2), 1)] {

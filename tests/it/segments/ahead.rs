@@ -1,4 +1,4 @@
-//! When segments are loaded in advance, how many, and of what length.
+//! When segments are prefetched, how many, and how long.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -26,7 +26,7 @@ fn a_segment_is_prefetched_at_the_mark_and_not_before() {
     assert_eq!(orders.stats().expect("there").segments, 1);
     orders.next_id().expect("in memory");
     wait_until("the second one comes", || orders.stats().expect("there").segments == 2);
-    // Nobody takes: no third one.
+    // Without takes there is no third one.
     thread::sleep(Duration::from_millis(30));
     let stats = orders.stats().expect("there");
     assert_eq!((stats.loads, stats.left, stats.position), (2, 1_699, Some(302)));
@@ -35,7 +35,7 @@ fn a_segment_is_prefetched_at_the_mark_and_not_before() {
     assert!(rest[..1_000].iter().copied().eq(302..1_302), "across the end of a segment");
 }
 
-/// What docs/segments.md says that a restart wastes.
+/// The waste of a restart that docs/segments.md states.
 #[test]
 fn by_default_a_tag_has_two_segments_and_four_at_the_most() {
     let table = Table::new(&[("orders", 10)]);
@@ -82,16 +82,15 @@ fn takers_who_run_dry_deepen_the_chain() {
     wait_until("all five are there", || {
         let stats = orders.stats().expect("there");
         assert!(stats.segments <= 5 && stats.left <= 50, "{stats:?}");
-        // One more take crosses the mark of whichever segment is the current one.
+        // One more take crosses the mark of the current segment.
         stats.segments == 5 || orders.next_id().is_err()
     });
 }
 
-/// Uses up segment after segment, the clock going on by so many minutes during each, and returns the
-/// steps of the loads that came of it.
+/// Uses up one segment after another while the clock advances by these minutes each. Returns the steps of the loads.
 fn steps_by_clock(table: &Table, builder: SegmentBuilder, minutes: &[u32]) -> Vec<u64> {
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
-    // Who has to wait for a load, as on a busy machine, does not get more of them in advance.
+    // With `max_depth` 1, takers that wait, as on a busy machine, do not cause more prefetching.
     let generator = builder.max_depth(1).clock(clock.clone()).build().expect("builds");
     let orders = generator.tag("orders").expect("there");
     // Almost to the end of a segment, so that the next one is loaded.
@@ -104,7 +103,7 @@ fn steps_by_clock(table: &Table, builder: SegmentBuilder, minutes: &[u32]) -> Ve
     for (segment, minutes) in minutes.iter().enumerate() {
         near_the_end(segment);
         clock.advance(MINUTE.saturating_mul(*minutes));
-        // The first one of the next segment finds this one used up.
+        // The first id of the next segment finds this one used up.
         let end = table.ranges("orders")[segment].end;
         while orders.next_id().expect("in memory") < end {}
     }
@@ -152,13 +151,13 @@ fn a_step_that_is_changed_in_the_table_takes_effect() {
     table.rows.set_step("orders", 30).expect("positive");
     generator.refresh().expect("up");
     assert_eq!(orders.stats().expect("there").table_step, 30);
-    // Neither longer nor shorter by the rule.
+    // The rule makes it neither longer nor shorter.
     clock.advance(20 * MINUTE);
     take_to(300, 4);
     assert_eq!(table.steps()[3], 30, "shorter at once");
     table.rows.set_step("orders", 5_000).expect("positive");
     clock.advance(20 * MINUTE);
-    // What is loaded says it, without a refresh.
+    // The load reports the step, without a refresh.
     take_to(420, 5);
     assert_eq!(table.ranges("orders")[4], 431..5_431);
     let stats = orders.stats().expect("there");

@@ -1,4 +1,4 @@
-//! Stores that are slow, down, wrong, or panic.
+//! Stores that are slow, down or wrong, or panic.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -92,7 +92,7 @@ fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
     let error = generator.refresh().expect_err("down");
     assert!(matches!(error, SegmentError::StoreDown(_)), "{error:?}");
     table.set_down(false);
-    // The pause between tries is a second at most, and longer than the deadline by now.
+    // By now the pause between tries is longer than the deadline; it is at most a second.
     let start = Instant::now();
     ids.push(loop {
         match generator.next_id("orders") {
@@ -117,11 +117,11 @@ fn who_waits_without_end_waits_out_a_store_that_is_down() {
         table.set_down(false);
         assert_eq!(taker.join().expect("no panic").expect("up again"), 1);
     });
-    // One failing tag after another: the pauses keep the store from being stormed.
+    // One failing tag after another: the pauses limit the load on the store.
     assert!(table.failures() < 100, "{}", table.failures());
 }
 
-/// The longest pause between loads is not that between readings, which double up to the usual interval.
+/// The longest pause applies to loads. Pauses between readings double up to the usual interval.
 #[test]
 fn readings_that_fail_are_tried_again_less_and_less_often() {
     let table = Table::new(&[]);
@@ -160,7 +160,7 @@ fn a_store_that_panics_closes_the_generator() {
     }
 }
 
-/// A store that holds its own generator: the last reference goes in the generator's own thread.
+/// A store that holds its own generator: the last reference is dropped in the generator's thread.
 #[test]
 fn the_last_reference_may_go_in_its_own_thread() {
     struct Owner(Table, Arc<Mutex<Option<SegmentGenerator>>>);
@@ -182,7 +182,7 @@ fn the_last_reference_may_go_in_its_own_thread() {
     assert!(matches!(handle.next_id(), Err(SegmentError::Closed)));
 }
 
-/// A store may answer what it was not asked, twice, or not at all.
+/// A store may answer what it was not asked, answer twice, or not at all.
 #[test]
 fn a_store_that_answers_wrongly_harms_nobody() {
     struct Confused(MemorySegments, u64);

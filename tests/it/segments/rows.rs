@@ -1,4 +1,4 @@
-//! Rows that come, go, go back, end, or hold nonsense.
+//! Rows that come, go, go back, end or hold nonsense.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ fn tags_come_and_go_and_come_back() {
     assert_eq!(generator.next_id("orders").expect("in memory"), 1_001);
 }
 
-/// A load may be the first to learn that a tag is gone.
+/// A load may be the first to notice that a tag is gone.
 #[test]
 fn a_tag_that_is_gone_when_it_is_loaded_is_removed_at_once() {
     let table = Table::new(&[("orders", 10)]);
@@ -61,7 +61,7 @@ fn who_waits_for_a_tag_hears_that_it_is_gone() {
         move || generator.next_id("orders")
     });
     wait_until("it is loaded", || table.calls.load(Ordering::Relaxed) > calls);
-    // Most of the time it sleeps by then.
+    // By then it usually sleeps.
     thread::sleep(Duration::from_millis(20));
     table.rows.remove("orders");
     table.set_stuck(false);
@@ -70,7 +70,7 @@ fn who_waits_for_a_tag_hears_that_it_is_gone() {
     assert!(matches!(error, SegmentError::RemovedTag(_)), "{error}");
 }
 
-/// A tag that is created again lower than before, or a row that was set back, would repeat ids.
+/// A tag that was created again lower, or a row that was set back, would repeat ids.
 #[test]
 fn a_row_that_went_back_is_refused() {
     let table = Table::new(&[("orders", 10)]);
@@ -87,7 +87,7 @@ fn a_row_that_went_back_is_refused() {
     assert!(matches!(error, SegmentError::InvalidRow(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("went back to 11") && text.contains("up to 20,"), "{text}");
-    // That load has moved the row, and nobody has said that what comes next is free.
+    // That load moved the row, but nobody has confirmed that the following ids are free.
     for _ in 0..2 {
         generator.refresh().expect("up");
         let error = generator.next_id("orders").expect_err("others may have 21");
@@ -98,7 +98,7 @@ fn a_row_that_went_back_is_refused() {
     assert_eq!(generator.next_id("orders").expect("raised"), 500);
 }
 
-/// A table that was restored: others may reserve again what is still in memory here.
+/// After a restore, others may reserve what is still in memory here.
 #[test]
 fn a_reading_that_finds_a_row_gone_back_ends_what_is_in_memory() {
     let table = Table::new(&[]);
@@ -114,7 +114,7 @@ fn a_reading_that_finds_a_row_gone_back_ends_what_is_in_memory() {
     assert_eq!((stats.left, stats.loads, stats.load_failures), (0, 1, 1), "{stats:?}");
 }
 
-/// The reading may be a replica's, and a load, which locks the row, finds it as it should be.
+/// The reading may come from a replica. A load, which locks the row, finds it correct.
 #[test]
 fn a_reading_that_is_old_costs_a_load_and_nothing_else() {
     let table = Table::new(&[("orders", 1_000)]);
@@ -145,7 +145,7 @@ fn rows_that_cannot_be_served_are_refused_until_they_are_set_right() {
     table.put_by_hand("zero", 1, 2);
     generator.refresh().expect("up");
     assert_eq!(generator.next_id("zero").expect("set right"), 1);
-    // In use, and set wrong: what is in memory is served, and then there is an end.
+    // A row in use becomes invalid: what is in memory is served, then takes fail.
     wait_until("prefetched", || generator.stats("zero").expect("there").left == 3);
     table.put_by_hand("zero", 5, 0);
     generator.refresh().expect("up");
@@ -175,7 +175,7 @@ fn the_last_ids_of_a_bigint_are_given_out_and_none_wraps() {
     }
 }
 
-/// A step as long as the numbers go.
+/// The longest possible step.
 #[test]
 fn one_segment_may_hold_all_numbers() {
     let table = Table::new(&[]);

@@ -13,22 +13,21 @@ use uidring::segment::{
 };
 use uidring::{Error, SegmentGenerator, StoreError, StoreErrorKind};
 
-/// Longer than anything here takes, on however busy a machine.
+/// More than a busy machine needs.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A table in memory whose connection can be slow, broken or fatal, and which tells what was asked
-/// of it.
+/// A table in memory whose connection can be slow, broken or fatal. It records its calls.
 #[derive(Clone, Default)]
 pub(super) struct Table {
     pub(super) rows: MemorySegments,
-    /// Rows as an operator might have put them into a table by hand, in place of those above.
+    /// Rows that an operator put by hand; they replace those above.
     pub(super) by_hand: Arc<Mutex<BTreeMap<String, SegmentTag>>>,
-    /// What readings see in place of a row, as they do at a replica.
+    /// What readings see instead of a row, as on a replica.
     pub(super) shown: Arc<Mutex<Option<SegmentTag>>>,
     down: Arc<AtomicBool>,
     pub(super) fatal: Arc<AtomicBool>,
     pub(super) slow_millis: Arc<AtomicU64>,
-    /// Whoever is in the store stays there for now.
+    /// Whether calls of the store are held up.
     stuck: Arc<AtomicBool>,
     /// Calls that have begun.
     pub(super) calls: Arc<AtomicU64>,
@@ -37,10 +36,10 @@ pub(super) struct Table {
 
 #[derive(Default)]
 pub(super) struct Log {
-    /// How many ids each load has asked for.
+    /// The number of ids that each load requested.
     steps: Vec<u64>,
     ranges: BTreeMap<String, Vec<Range<u64>>>,
-    /// The greatest number of loads of one tag in one call of the store.
+    /// The greatest number of loads of one tag in one call.
     pub(super) at_once: usize,
     failures: u64,
 }
@@ -91,7 +90,7 @@ impl Table {
         self.builder().build().expect("builds")
     }
 
-    /// What an UPDATE and a SELECT on a row that was put by hand come to.
+    /// What an UPDATE and a SELECT on a hand-made row result in.
     fn load_by_hand(&self, request: &SegmentRequest) -> Option<Result<LoadedSegment, LoadError>> {
         let mut rows = self.by_hand.lock().expect("whole");
         let row = rows.get_mut(&request.tag)?;
@@ -176,15 +175,15 @@ pub(super) fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Ids that were given out: distinct, inside of what was loaded, and all of it but what is left.
+/// Checks that the ids are distinct, within what was loaded, and all of it except what is left.
 pub(super) fn assert_accounted(
     generator: &SegmentGenerator,
     table: &Table,
     tag: &str,
     mut ids: Vec<u64>,
 ) {
-    // The thread may still load what was asked for before: a look at the generator counts if the
-    // table was the same before and after it, and all that it gave is there.
+    // The thread may still finish earlier loads. So accept the stats only if the table is the same before and after,
+    // and they include all that it gave.
     let sum = |ranges: &[Range<u64>]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
     let start = Instant::now();
     let (stats, ranges) = loop {
@@ -204,7 +203,7 @@ pub(super) fn assert_accounted(
     assert!(ids.iter().all(|id| ranges.iter().any(|range| range.contains(id))), "{tag}");
     assert_eq!(count + stats.left + stats.lapped, loaded, "{tag}: nothing is lost: {stats:?}");
     assert_eq!(stats.taken, count, "{tag}: {stats:?}");
-    // Gaps only at the end: one table, one generator, so that all ranges are neighbours.
+    // Gaps only at the end: with one table and one generator, all ranges are neighbours.
     if stats.lapped == 0 {
         assert!(ids.iter().copied().eq(1..=count), "{tag}: a gap");
     }

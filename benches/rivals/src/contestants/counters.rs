@@ -1,4 +1,4 @@
-//! What an id costs at least: counters, which know neither time nor worker.
+//! The lower bound of an id's cost: counters, without time or worker.
 
 use std::sync::Arc;
 use std::sync::Mutex as StdMutex;
@@ -34,7 +34,7 @@ fn parking_lot(counter: &ParkingLotMutex<u64>) -> u64 {
     *counter
 }
 
-/// Writes the numbers from `first` on.
+/// Writes numbers from `first` on.
 #[inline]
 fn store(out: &mut [u64; FILL], first: u64) -> &[u64] {
     for (place, number) in out.iter_mut().zip(first..) {

@@ -16,14 +16,14 @@ use crate::promise::Promise::{Consecutive, Increasing};
 use crate::ticker::since_2026;
 use crate::work::{FILL, bulk, pair, single};
 
-// 8.7 years, two machines, and more ids in each millisecond than anyone takes.
+// 8.7 years, two machines, and more ids a millisecond than anyone takes.
 define_snowflake_id!(Wide, u64, reserved: 1, timestamp: 38, machine_id: 1, sequence: 24);
 
-// For a clock that stands still: all that counts is the sequence.
+// For a stopped clock: only the sequence matters.
 define_snowflake_id!(Endless, u64, reserved: 1, timestamp: 1, machine_id: 1, sequence: 61);
 
-/// A clock that costs nothing and never moves: what the state machine costs alone. No caller
-/// could use it, for its ids have no time.
+/// A free clock that never moves, to measure the state machine alone. Useless in practice, because its ids have no
+/// time.
 struct Frozen;
 
 impl TimeSource<u64> for Frozen {
@@ -36,8 +36,8 @@ type Basic<I, C> = BasicSnowflakeGenerator<I, C>;
 type Atomic<I, C> = AtomicSnowflakeGenerator<I, C>;
 type Lock<I, C> = LockSnowflakeGenerator<I, C>;
 
-// `next_id` calls its last argument when the sequence is used up, which these layouts avoid, and
-// when another thread was faster. Alone it is never called.
+// `next_id` calls its last argument when the sequence is used up, which these layouts avoid, and when another thread
+// was faster. A lone thread never causes a call.
 
 #[inline]
 fn basic<I: SnowflakeId<Ty = u64>>(generator: &Basic<I, impl TimeSource<u64>>) -> u64 {
@@ -49,14 +49,14 @@ fn lock(generator: &Lock<Wide, MonotonicClock>) -> u64 {
     generator.next_id(|_| spin_loop()).to_raw()
 }
 
-/// The loser of a race tries again at once.
+/// The loser of a race retries at once.
 #[inline]
 fn spinning<I: SnowflakeId<Ty = u64>>(generator: &Atomic<I, impl TimeSource<u64>>) -> u64 {
     generator.next_id(|_| spin_loop()).to_raw()
 }
 
-/// The loser of a race leaves the word to the other thread for as long as a system call takes:
-/// both take turns in bursts instead of racing for every id.
+/// The loser of a race yields for the time of a system call, so the threads alternate in bursts instead of racing for
+/// every id.
 #[inline]
 fn yielding<I: SnowflakeId<Ty = u64>>(generator: &Atomic<I, impl TimeSource<u64>>) -> u64 {
     generator.next_id(|_| yield_now()).to_raw()

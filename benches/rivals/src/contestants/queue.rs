@@ -1,4 +1,4 @@
-//! crossbeam-queue's ArrayQueue in the ring's place: a thread pushes ids, takers pop them.
+//! crossbeam-queue's ArrayQueue instead of the ring: a thread pushes ids, takers pop them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,32 +12,30 @@ use super::{Field, Shape};
 use crate::promise::Promise::{Consecutive, Increasing};
 use crate::work::{Work, pair, single};
 
-/// As many ids as uidring's ring has by default.
+/// The default size of uidring's ring.
 const CAPACITY: usize = 65_536;
 
-/// When the producer fills the queue up. Which way is the faster one depends on how many takers
-/// there are, so both are measured.
+/// When the producer refills the queue. Which way is faster depends on the number of takers, so both are measured.
 #[derive(Clone, Copy)]
 enum Refill {
-    /// In batches, with naps between them, as uidring's padder does it: takers and producer seldom
-    /// meet.
+    /// In batches with naps between them, like uidring's padder, so takers and producer seldom meet.
     FromHalf,
-    /// Whenever there is room, without sleep.
+    /// Whenever there is room, without sleeping.
     Always,
 }
 
-/// Half a ring lasts several times as long.
+/// Shorter than half a ring lasts.
 const NAP: Duration = Duration::from_micros(20);
 
 struct Shared {
     queue: ArrayQueue<u64>,
-    /// The producer works only while its queue is measured: it would disturb the others.
+    /// The producer works only while its queue is measured, so as not to disturb other contestants.
     active: CachePadded<AtomicBool>,
     resting: AtomicBool,
     ended: AtomicBool,
 }
 
-/// The queue and its producer's thread.
+/// The queue and its producer thread.
 struct Ring {
     shared: Arc<Shared>,
     producer: Option<JoinHandle<()>>,
@@ -58,7 +56,7 @@ impl Ring {
         Self { shared, producer: Some(producer) }
     }
 
-    /// Work on the queue, with the producer at work too.
+    /// Runs the takers with the producer active.
     fn around(self, mut takers: Work) -> Work {
         Box::new(move |ids| {
             self.shared.active.store(true, Ordering::Release);
@@ -83,7 +81,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
         self.wake();
-        // A producer that panicked has starved the takers, and been heard of, before.
+        // If the producer had panicked, the takers would have starved and reported it.
         if let Some(producer) = self.producer.take() {
             let _ = producer.join();
         }

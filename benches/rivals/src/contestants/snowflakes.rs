@@ -86,7 +86,7 @@ fn snowflake_me(shape: Shape, field: &mut Field) {
             .bit_len_sequence(24)
             .data_center_id(&|| Ok(0))
             .machine_id(&|| Ok(1))
-            // A thread that read the clock before another one used a later time need not wait.
+            // So a thread need not wait if another used a later time after this one read the clock.
             .clock_drift_strategy(ClockDriftStrategy::LastTimestamp);
         match ticker {
             Some(ticker) => builder.clock_source(move || ticker.millis().cast_signed()),

@@ -1,4 +1,4 @@
-//! uidring itself, with the settings it has when nothing is set.
+//! uidring itself, with default settings.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ const TICKED: &str = "as before, with uidring's ticker clock";
 const PER_THREAD: &str = "each thread takes 255 at a time from the same generator, which is in order \
     within a thread";
 
-/// A waiting take fails only when the layout's time is over.
+/// A waiting take fails only after the layout's last instant.
 const IN_TIME: &str = "the layout's time is not over";
 
 fn cached() -> CachedUidGenerator {
-    // Each generator lives alone, and its uids are compared with no other's.
-    // With worker 0 the padder is on the last core; takers are pinned from the first on.
+    // The uids of the generators are never compared. With worker 0 the padder is on the last core; takers are pinned
+    // from the first on.
     CachedUidGenerator::builder()
         .worker_id(0)
         .namespace(fresh())
@@ -70,9 +70,9 @@ fn fill(generator: impl UidGenerator + 'static) -> Work {
     })
 }
 
-/// The form for one thread.
+/// The single-threaded form.
 fn local() -> Work {
-    // Leaked, so that a local form may borrow from it. When this is over, its padder sleeps.
+    // Leaked, so that a local form can borrow from it. Afterwards its padder sleeps.
     let generator: &'static CachedUidGenerator = Box::leak(Box::new(cached()));
     let local = generator.local();
     single(local, Increasing, |local| local.next_uid().expect(IN_TIME))

@@ -26,7 +26,7 @@ thread_local! {
     static CONTEXT_V7: ContextV7 = const { ContextV7::new() };
 }
 
-/// A version 7 UUID of the ticker's time.
+/// Returns a version 7 UUID with the ticker's time.
 #[inline]
 fn ticked(ticker: &Ticker, context: impl ClockSequence<Output = impl Into<u128>>) -> Uuid {
     let millis = ticker.millis();
@@ -34,7 +34,7 @@ fn ticked(ticker: &Ticker, context: impl ClockSequence<Output = impl Into<u128>>
     Uuid::new_v7(Timestamp::from_unix(context, millis / 1_000, nanos))
 }
 
-/// The same without a context, and with random bits of the caller's, which `new_v7` does not take.
+/// Like `ticked`, without a context and with the caller's random bits, which `new_v7` does not accept.
 #[inline]
 fn built(ticker: &Ticker, random: &mut SmallRng) -> Uuid {
     let bytes = random.random::<u128>().to_ne_bytes();
@@ -42,7 +42,7 @@ fn built(ticker: &Ticker, random: &mut SmallRng) -> Uuid {
     Builder::from_unix_timestamp_millis(ticker.millis(), bytes).into_uuid()
 }
 
-/// A context for all threads. uuid's own, `Mutex<ContextV7>` of std, locks twice per id.
+/// A context for all threads. uuid's own, std's `Mutex<ContextV7>`, locks twice per id.
 struct SharedContext {
     context: Mutex<ContextV7>,
     usable_bits: usize,

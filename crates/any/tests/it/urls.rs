@@ -106,7 +106,7 @@ fn a_file_holds_a_url_in_its_first_line() {
         ("", "it is empty"),
         ("mysql://u:s3cret@h/d?ca=ca.pem", "the path of `ca` is relative"),
         ("mysql://u:s3cret@h/d?socket=db.sock", "the path of `socket` is relative"),
-        ("sqlite:s3cret.db", "its path is relative"),
+        ("sqlite:s3cret.db", "the path is relative"),
         ("mysql://u:s3c/ret@h/d", "percent-encoded"),
     ] {
         let error = read(text).expect_err(text).to_string();

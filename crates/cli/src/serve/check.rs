@@ -7,8 +7,9 @@ use super::names::{Plan, Uids};
 use super::sockets;
 use crate::failure::Failure;
 
-/// Checks sockets, and files that have to be there, or to be made. Returns whether a start asks a server, too.
-pub fn check(plan: &Plan<'_>) -> Result<bool, Failure> {
+/// Checks sockets, files that must exist or be created, and chosen worker ids. Returns whether a start also asks a
+/// server.
+pub fn check(plan: Plan<'_>) -> Result<bool, Failure> {
     sockets::try_places(plan.args)?;
     for (index, uids) in plan.uids.iter().enumerate() {
         check_workers(uids, &plan.uids[..index]).map_err(|failure| uids.about(failure))?;
@@ -18,7 +19,11 @@ pub fn check(plan: &Plan<'_>) -> Result<bool, Failure> {
     }
     let is_server =
         |uids: &Uids<'_>| uids.store.as_ref().is_some_and(|s| s.worker_file().is_none());
-    Ok(plan.uids.iter().any(is_server))
+    let asks_server = plan.uids.iter().any(is_server);
+    // Building with a chosen worker id uses nothing up, and fails if two names have the same one.
+    let chosen = plan.uids.into_iter().filter(|uids| uids.store.is_none());
+    chosen.map(|uids| uids.build(plan.args.limits.wait)).collect::<Result<Vec<_>, _>>()?;
+    Ok(asks_server)
 }
 
 /// Checks that the worker ids of a name are possible together with those of earlier names.

@@ -8,7 +8,7 @@ use uidring::adapter::may_have_url;
 use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
-use uidring::{Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
+use uidring::{CachedUidGenerator, Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
 use uidring_any::{
     AnyStore, Options, Prepared, SegmentTable, ServerError, StoreUse, TableError, WorkerKind,
 };
@@ -99,10 +99,8 @@ impl<'a> Plan<'a> {
         let mut lines = Vec::new();
         for uids in uids {
             let origin = uids.origin();
-            let Uids { name, is_per_thread, layout, builder, flags, .. } = uids;
-            let built = builder.take_policy(TakePolicy::WaitFor(settings.limits.wait)).build();
-            let advised = |error| Failure::from(error).advised(&flags);
-            let generator = built.map_err(|error| about(name, advised(error)))?;
+            let (name, is_per_thread, layout) = (uids.name, uids.is_per_thread, uids.layout);
+            let generator = uids.build(settings.limits.wait)?;
             lines.push(format!(
                 "{name}: layout {}, {} from {origin}",
                 layout.layout,
@@ -307,6 +305,12 @@ impl<'a> Uids<'a> {
         let builder = if is_own { builder.namespace(name) } else { *builder };
         let builder = if is_limited { builder } else { builder.max_borrow(MAX_BORROW) };
         Ok(Self { name, is_per_thread, layout, worker, wanted, store, builder, flags })
+    }
+
+    /// Builds the generator. Its takes wait at most this long.
+    pub fn build(self, wait: Duration) -> Result<CachedUidGenerator, Failure> {
+        let built = self.builder.take_policy(TakePolicy::WaitFor(wait)).build();
+        built.map_err(|error| about(self.name, Failure::from(error).advised(&self.flags)))
     }
 
     /// Where worker ids come from, for people.

@@ -156,7 +156,7 @@ const CASES: &[Case] = &[
     ("man http://x", 2, &["the folder of man pages was to be named by its path"]),
     ("generate -u sqlite:.", 1, &["error: "]),
     ("generate -u sqlite:nowhere.db --url-file u", 2, &["cannot be used with"]),
-    ("generate --url-file relative-url", 2, &["its path is relative"]),
+    ("generate --url-file relative-url", 2, &["the path is relative"]),
     ("worker list -u sqlite:nowhere.db", 1, &["nowhere.db", "no such file"]),
     ("worker prune --keep-days -1", 2, &["'-1' for '--keep-days <DAYS>'", "from 0s to 36500d"]),
     ("worker prune --keep-days 36501", 2, &["36500d", "a plain number is in days"]),
@@ -339,7 +339,11 @@ fn wrong_variables_are_wrong_usage() {
     for (variable, value, part) in [
         ("UIDRING_URL", "", "in UIDRING_URL, is wrong: it is empty"),
         ("UIDRING_URL", "ids", "in UIDRING_URL, is wrong: it begins with none of sqlite:"),
-        ("UIDRING_URL", "sqlite:ids.db", "in UIDRING_URL, is wrong: its path is relative"),
+        (
+            "UIDRING_URL",
+            "sqlite:ids.db",
+            "the path is relative, and would mean another file in another folder; write an absolute path (URL in UIDRING_URL)",
+        ),
         ("UIDRING_URL", "worker:4194304", "worker id 4194304 is out of range"),
         ("UIDRING_HOST", "a", "UIDRING_PORT is not"),
         ("UIDRING_WORKER_ID", "7", "set UIDRING_URL to worker:N"),

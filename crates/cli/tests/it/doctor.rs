@@ -375,6 +375,31 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     assert!(status == Some(1) && found[0].iter().any(|finding| finding.starts_with("fix file: ")));
 }
 
+/// With -q, only risks and faults are printed.
+#[test]
+fn quietly_only_risks_and_faults_are_printed() {
+    let home = Home::new();
+    let all = home.run("doctor -u worker:4").stdout;
+    let quiet = home.run("doctor -q -u worker:4").stdout;
+    let attention = |line: &&str| !line.starts_with("  ok ");
+    let expected: Vec<_> = all.lines().filter(attention).collect();
+    assert!(expected.len() < all.lines().count(), "{all}");
+    assert!(expected.len() > 1, "{all}");
+    assert_eq!(quiet.lines().collect::<Vec<_>>(), expected);
+}
+
+/// A store without ordinals says so before the environment is read.
+#[test]
+fn a_store_without_ordinals_says_so() {
+    let home = Home::new();
+    let mut command = home.command("doctor -u mysql://127.0.0.1:1/d?worker=ordinal");
+    command.env_remove("UIDRING_ORDINAL").env_remove("HOSTNAME");
+    let (status, found) = doctor(command);
+    assert_eq!(status, Some(1), "{found:?}");
+    assert!(found[0].iter().any(|finding| finding.starts_with("fix options: ")), "{found:?}");
+    assert!(!format!("{found:?}").contains("UIDRING_ORDINAL"), "{found:?}");
+}
+
 /// Two stores with separate ranges, and a third that overlaps one of them.
 #[test]
 fn ranges_that_overlap_are_named() {

@@ -288,6 +288,9 @@ fn what_a_start_would_fail_on_is_found_by_a_check() {
         path("new.db").display()
     );
     fs::write(path("two.toml"), two).expect("written");
+    let same = "url = 'worker:3'\nnamespace = 'x'\n";
+    let same = format!("url = 'worker:1'\n[names.a]\n{same}[names.b]\n{same}");
+    fs::write(path("same.toml"), same).expect("written");
     let listed = || {
         let entries = fs::read_dir(home.folder.path()).expect("there");
         let mut names: Vec<_> = entries.map(|entry| entry.expect("there").file_name()).collect();
@@ -310,6 +313,7 @@ fn what_a_start_would_fail_on_is_found_by_a_check() {
         ("data", "-u sqlite:theirs.db", "it is another program's database"),
         ("data", "--worker lease -u sqlite:leases.db", "41/10/12"),
         ("data", "--config two.toml", "names.b: its leases would come from "),
+        ("data", "--config same.toml", "names.b: worker id 3 of layout "),
     ] {
         let mut command = home.command(&format!("serve --check {words}"));
         let run = Run::of(command.env("XDG_DATA_HOME", path(data)));

@@ -1,19 +1,19 @@
-//! What can be wrong with the protocol, one at a time.
+//! What can be wrong with the protocol, one mutation at a time.
 
 use crate::Clocks;
 
 /// A mutation: each breaks a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
-    /// Ticks are made ready whatever the store holds.
+    /// Ticks are made ready whatever horizon the store holds.
     NoHorizon,
     /// Only the first tick is asked for.
     AsksOnce,
-    /// The horizon is in use once the store is asked for it.
+    /// A horizon is used as soon as the store is asked for it.
     HorizonAfterUse,
-    /// One tick more is in use than the store was asked for.
+    /// One tick more is used than the store was asked for.
     OneTickMore,
-    /// A renewal that failed extends the horizon.
+    /// A failed renewal extends the horizon.
     FailureExtendsHorizon,
     /// An owner starts although its first renewal failed.
     FirstRenewalMayFail,
@@ -25,56 +25,56 @@ pub enum Mutation {
     StartByTheClock,
     /// A new owner starts with the last uid that an earlier one may have issued.
     StartWithTheHorizon,
-    /// An acquire compares the token that it has read, and not the horizon.
+    /// An acquire compares the token that it read, but not the horizon.
     AcquireIgnoresHorizon,
-    /// An acquire leaves the token as it is.
+    /// An acquire does not change the token.
     AcquireKeepsToken,
-    /// Renewals go by the worker id alone.
+    /// Renewals check the worker id alone.
     NoTokenAtRenewal,
-    /// Releases go by the worker id alone.
+    /// Releases check the worker id alone.
     NoTokenAtRelease,
-    /// Both go by the worker id alone.
+    /// Both check the worker id alone.
     NoToken,
-    /// Renewals and releases go by the owner's name alone, which an operator does not change.
+    /// Renewals and releases check only the owner's name, which operators do not change.
     OwnerForToken,
     /// A release lowers the horizon by one uid too many.
     ReleaseOneTooLow,
     /// A release lowers the horizon to that of the acquire.
     ReleaseToTheFirstHorizon,
-    /// A release does not count what local takers have claimed.
+    /// A release ignores what local takers have claimed.
     ReleaseWithoutLocalTakers,
     /// Takes go on after a close.
     GoesOnAfterClose,
     /// Local takers go on after a close.
     LocalTakersGoOnAfterClose,
-    /// The padder does not look for the lease's end.
+    /// The padder does not check whether the lease has ended.
     PadderIgnoresTheEnd,
-    /// An owner goes on when the store says that its lease is lost.
+    /// An owner continues when the store reports the lease lost.
     LossIgnored,
     /// An answer revives a lease that was found to be over.
     LateAnswerRevives,
-    /// The owner's deadline is counted from the answer.
+    /// The owner's deadline counts from the answer.
     DeadlineFromTheAnswer,
-    /// A renewal that failed extends the deadline.
+    /// A failed renewal extends the deadline.
     FailureExtendsDeadline,
     /// The owner has no deadline.
     NoDeadline,
     /// The deadline has no margin for a slow clock.
     NoMargin,
-    /// The store gives a lease away a unit of time too early.
+    /// The store gives a lease away one unit of time too early.
     GivenAwayEarly,
     /// A lease ends at once.
     NoLength,
-    /// A lease never ends by itself.
+    /// A lease never expires.
     NeverRunsOut,
     /// An operator's release ends a lease that is held.
     FreesTheHeld,
-    /// A release leaves the token as it is. This breaks nothing: see [`SAME_PROTOCOL`].
+    /// A release does not change the token. This breaks nothing: see [`SAME_PROTOCOL`].
     ReleaseKeepsToken,
 }
 
 impl Mutation {
-    /// All, with the property that each violates, and the clocks with which it does.
+    /// All, with the property that each violates, and under which clocks.
     pub const ALL: &[(Self, &str, Clocks)] = {
         use Clocks::{Anything, Calm};
         &[
@@ -113,7 +113,7 @@ impl Mutation {
         ]
     };
 
-    /// Whether tokens do not always grow, or do not decide what is refused.
+    /// Whether tokens may fail to grow, or do not decide what is refused.
     pub(super) fn is_about_tokens(self) -> bool {
         matches!(
             self,
@@ -127,8 +127,8 @@ impl Mutation {
     }
 }
 
-/// The mutations of the code (`scripts/mutations`), and the one here that makes the same of the protocol. What
-/// the code does in several places can be one step here.
+/// The mutations of the code (`scripts/mutations`), each with the one here that does the same to the protocol. Several
+/// places in the code may be one step here.
 pub const FILES: &[(&str, Mutation)] = &[
     ("leases/clocked-asks-once", Mutation::AsksOnce),
     ("leases/clocked-goes-on-after-a-close", Mutation::GoesOnAfterClose),
@@ -168,7 +168,7 @@ pub const FILES: &[(&str, Mutation)] = &[
     ("lease-rows/renewal-without-the-token", Mutation::OwnerForToken),
 ];
 
-/// The mutations of the code that leave the protocol what it is, and why.
+/// The mutations of the code that do not change the protocol, and why.
 pub const SAME_PROTOCOL: &[(&str, &str)] = &[
     (
         "leases/token-stands-still-at-release-alone",

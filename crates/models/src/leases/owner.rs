@@ -8,7 +8,7 @@ use crate::{Clocks, Number, Scale, Uids};
 const ATTEMPTS: u8 = 2;
 
 impl<S: Scale> Owner<S> {
-    /// Its lease, if it has one.
+    /// Returns its lease, if it has one.
     pub fn lease(&self) -> Option<&Lease<S>> {
         match &self.stage {
             Stage::Starting(_) => None,
@@ -16,12 +16,11 @@ impl<S: Scale> Owner<S> {
         }
     }
 
-    /// Whether its clock measures something.
     pub(super) fn measures(&mut self, model: &Leases<S>) -> bool {
         self.measured_call(model).is_some() || self.measured_lease().is_some()
     }
 
-    /// The renewal that its next deadline is counted from, if that can still be later than now.
+    /// The renewal from which the next deadline will count, if that can still be in the future.
     fn measured_call(&mut self, model: &Leases<S>) -> Option<&mut Call<S>> {
         let call = self.call.as_mut()?;
         (matches!(call.request, Request::Renew { .. }) && call.age < model.lasts).then_some(call)
@@ -38,7 +37,7 @@ impl<S: Scale> Owner<S> {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
 
-    /// Whether the next answer to this request is its.
+    /// Whether it would hear the next answer to this request.
     pub(super) fn could_hear(&self, request: &Request<S>) -> bool {
         self.waits_for(request) && self.call.as_ref().is_some_and(|call| call.answer.is_none())
     }
@@ -46,8 +45,7 @@ impl<S: Scale> Owner<S> {
 
 impl<S: Scale> Lease<S> {
     /// `LeaseHandle::start`, before the first renewal: the generator starts above what was issued
-    /// (`src/generator/start.rs`). Where its clock is ahead of that, [`clock_runs`](Self::clock_runs) comes
-    /// next.
+    /// (`src/generator/start.rs`). If its clock is ahead, [`clock_runs`](Self::clock_runs) comes next.
     fn new(
         model: &Leases<S>,
         worker: u8,
@@ -85,7 +83,7 @@ impl<S: Scale> Lease<S> {
         self.horizon.is_some() && !self.lost && !self.closed && !self.is_over()
     }
 
-    /// Whether its deadline has passed. Where time is not counted, it may have at any time: see `notice`.
+    /// Whether its deadline has passed. If time is not counted, it may pass at any time: see `notice`.
     fn is_over(&self) -> bool {
         self.horizon.is_some() && self.left == 0.into()
     }
@@ -98,8 +96,7 @@ impl<S: Scale> Lease<S> {
         Some(())
     }
 
-    /// What is skipped counts as issued when the row is given back. So may what lies between two ticks: a
-    /// generator that has come to its next uid knows no other.
+    /// A release counts skipped uids as issued, even between two ticks: a generator knows only its next uid.
     pub(super) fn skip(&mut self) -> Option<()> {
         let below = self.ready.first().unwrap_or(self.next).minus(1.into());
         self.last = match below {
@@ -115,7 +112,7 @@ impl<S: Scale> Lease<S> {
         self.lent.pop_first().map(|_| ())
     }
 
-    /// From now on a release counts the uid, whether or not it is taken.
+    /// From now on a release counts the uid, taken or not.
     pub(super) fn lend(&mut self, model: &Leases<S>) -> Option<()> {
         if self.lent.count() >= model.claims {
             return None;
@@ -128,8 +125,8 @@ impl<S: Scale> Lease<S> {
         Some(())
     }
 
-    /// The deadline counts from when the store was asked, which counts from later itself
-    /// (`RenewalMachine::granted` in `src/worker/renewals.rs`).
+    /// The deadline counts from when the store was asked; the store counts from later (`RenewalMachine::granted` in
+    /// `src/worker/renewals.rs`).
     fn granted(&mut self, model: &Leases<S>, horizon: S::Number, call: &Call<S>) {
         self.horizon = Some(match model.mutation {
             Some(Mutation::OneTickMore) => horizon + 1.into(),
@@ -173,7 +170,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// A start of a process: `acquire` in `crates/store/src/leases/acquire.rs`.
+    /// Starts a process: `acquire` in `crates/store/src/leases/acquire.rs`.
     pub(super) fn start(&mut self, model: &Leases<S>, worker: u8) -> Option<()> {
         self.starts += 1;
         let session = self.starts;
@@ -181,7 +178,7 @@ impl<S: Scale> State<S> {
         self.ask_again(model, session, worker)
     }
 
-    /// It reads the rows and chooses any that is free or its own. Real ones prefer the lowest.
+    /// Reads the rows, and chooses any that is free or its own. The code prefers the lowest.
     pub(super) fn ask_again(&mut self, model: &Leases<S>, session: u8, worker: u8) -> Option<()> {
         let row = self.rows[usize::from(worker)];
         let is_own = row.owner == session;
@@ -195,8 +192,8 @@ impl<S: Scale> State<S> {
         self.ask(model, session, Request::Take { owner: session, worker, token, horizon })
     }
 
-    /// The thread of the lease asks for a horizon, at or above what the generator has reached
-    /// (`HorizonPlanner` in `src/worker/renewals.rs`). It may be below the one before: the rate has fallen.
+    /// The lease's thread asks for a horizon at or above what the generator has reached (`HorizonPlanner` in
+    /// `src/worker/renewals.rs`). It may be lower than before if the rate has fallen.
     pub(super) fn renew(
         &mut self,
         model: &Leases<S>,
@@ -252,7 +249,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// No answer in time, or an error on the way: whether the store has performed the request is not known.
+    /// No answer in time, or an error. The store may have performed the request.
     pub(super) fn fail(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let owner = self.owner(session)?;
         let call = owner.call.take()?;
@@ -273,8 +270,7 @@ impl<S: Scale> State<S> {
         if lease.horizon.is_none() { self.give_up(session) } else { Some(()) }
     }
 
-    /// A row that no generator came to use is given back as it was: `Drop` of `RowLease` in
-    /// `crates/store/src/leases/rows.rs`.
+    /// Gives back an unused row as it was: `Drop` of `RowLease` in `crates/store/src/leases/rows.rs`.
     fn give_up(&mut self, session: u8) -> Option<()> {
         let Lease { worker, token, before, .. } = *self.lease(session)?;
         self.network.send(Request::Release { owner: session, worker, token, last: before });
@@ -282,7 +278,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// All uids of the next tick are made ready, if the horizon has it.
+    /// Makes all uids of the next tick ready, if the horizon includes it.
     pub(super) fn pad(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
         let tick = model.tick_of(lease.next);
@@ -316,7 +312,6 @@ impl<S: Scale> State<S> {
         self.issue(session, uid)
     }
 
-    /// A caller gets a uid: what must hold of it is looked at here.
     fn issue(&mut self, session: u8, uid: S::Number) -> Option<()> {
         let Lease { worker, floor, closed, shut, .. } = *self.lease(session)?;
         let index = usize::from(worker);
@@ -328,7 +323,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// `LeaseShared::is_lost`: what has been found is permanent.
+    /// `LeaseShared::is_lost`: once found lost, always lost.
     pub(super) fn notice(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
         let may_be_over = lease.is_over() || model.clocks == Clocks::Anything;
@@ -343,7 +338,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// What is ready, and was not taken yet, is gone once the padder has seen the end.
+    /// Once the padder has seen the end, untaken uids are gone.
     pub(super) fn look(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
         if !lease.lost || model.mutation == Some(Mutation::PadderIgnoresTheEnd) {
@@ -353,9 +348,9 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// The generator is closed first, so that nothing more can come, and then the row is given back with what
-    /// came last (`src/worker/lease_handle.rs`). The thread asks the store once its last call is over; that
-    /// call's request is still on its way, at least here.
+    /// Closes the generator first, so that it issues nothing more, and then gives the row back with the last uid
+    /// (`src/worker/lease_handle.rs`). The thread does this after its last call, whose request may still be on its way
+    /// here.
     pub(super) fn close(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let mutation = model.mutation;
         let lease = self.lease(session)?;
@@ -388,8 +383,8 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// Time passes for the store, and for each owner as much as its clock counts. That counts too little by
-    /// `slack` at most while it measures a lease.
+    /// Time passes for the store, and for each owner as much as its clock counts. While it measures a lease, a clock
+    /// counts at most `slack` too little.
     pub(super) fn pass(
         &mut self,
         model: &Leases<S>,
@@ -401,8 +396,7 @@ impl<S: Scale> State<S> {
         }
         let lasts = model.lasts - model.margin;
         for (owner, &counted) in self.owners.iter_mut().zip(counted) {
-            // What is left of the slack after it, and of the time. Later than the deadline a clock may do what it
-            // likes.
+            // The remaining slack and time. After the deadline a clock may do anything.
             let pass = |slack: S::Number, left: S::Number| match left.minus_or_zero(counted) {
                 rest if rest > 0.into() => Some(((slack + counted).minus(time)?, rest)),
                 rest => Some((0.into(), rest)),

@@ -1,37 +1,37 @@
-//! What the model is made of.
+//! The parts of the model.
 
 use super::mutation::Mutation;
 use crate::{Clocks, Network, Scale, Small};
 
-/// The model, and its bounds.
+/// The model and its bounds.
 #[derive(Clone, Debug)]
 pub struct Leases<S: Scale = Small> {
-    /// How many owners may live at one time.
+    /// Owners alive at once, at most.
     pub owners: usize,
-    /// How many starts there are in a history.
+    /// Starts in a history.
     pub starts: u8,
-    /// How many worker ids there are.
+    /// Worker ids.
     pub worker_ids: u8,
-    /// How many ticks there are.
+    /// Ticks.
     pub ticks: S::Number,
-    /// How many uids a tick has.
+    /// Uids per tick.
     pub uids_per_tick: S::Number,
-    /// How many uids a local taker may have claimed at one time.
+    /// Uids that an owner's local takers have claimed at once, at most.
     pub claims: u64,
-    /// How long a lease lasts by the store's clock, in units of time.
+    /// The length of a lease by the store's clock, in units of time.
     pub lasts: S::Number,
-    /// By how much earlier its owner counts it as over: `LeaseTerms::margin`.
+    /// How much earlier its owner counts it as over: `LeaseTerms::margin`.
     pub margin: S::Number,
-    /// How often an operator acts in a history.
+    /// Operations in a history.
     pub operations: u8,
     /// What clocks do.
     pub clocks: Clocks,
-    /// What is wrong with it.
+    /// What is wrong with the model.
     pub mutation: Option<Mutation>,
 }
 
 impl Leases {
-    /// What an exhaustive search goes without.
+    /// Small bounds, to be extended.
     pub const SMALL: Self = Self {
         owners: 2,
         starts: 2,
@@ -47,91 +47,91 @@ impl Leases {
     };
 }
 
-/// Everything that decides what may happen next, and what was issued.
+/// All that decides what may happen next, and what was issued.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<S: Scale = Small> {
     /// The table, by worker id.
     pub rows: Vec<Row<S>>,
-    /// Who lives, in the order of their starts.
+    /// The live owners, in order of their starts.
     pub owners: Vec<Owner<S>>,
-    /// The requests that were sent.
+    /// The requests sent.
     pub network: Network<Request<S>>,
-    /// How many starts there were.
+    /// Starts so far.
     pub starts: u8,
-    /// How often an operator has acted.
+    /// Operations so far.
     pub operations: u8,
-    /// A set of uids for each worker id: those that any caller got.
+    /// The set of uids that callers got, by worker id.
     pub issued: Vec<S::Uids>,
-    /// What was violated in the step to this state, or before.
+    /// What this step or an earlier one violated.
     pub broken: Broken,
 }
 
 /// Properties of a step, rather than of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Broken {
-    /// A uid was issued that had been issued before.
+    /// A uid was issued twice.
     pub once: bool,
-    /// A uid was issued above the horizon that the store had at that moment.
+    /// A uid was issued above the store's horizon at that moment.
     pub covered: bool,
-    /// A uid was issued at or below the horizon at the acquire, or what was issued until then.
+    /// A uid was issued that is not above the horizon at the acquire and all uids issued until then.
     pub above: bool,
-    /// An owner went on after its end.
+    /// An owner continued after its end.
     pub ended: bool,
 }
 
 /// A row of `UIDRING_LEASE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Row<S: Scale = Small> {
-    /// The last owner to acquire it.
+    /// The owner that acquired it last.
     pub owner: u8,
     /// The fencing token.
     pub token: u8,
-    /// Units of time until the lease ends by the store's clock; `None` where the row is free.
+    /// Units of time until the lease ends by the store's clock; `None` if the row is free.
     pub ends: Option<S::Number>,
     /// The greatest uid that any owner may have issued: `tick * uids_per_tick + sequence`.
     pub horizon: Option<S::Number>,
 }
 
-/// What an owner asks the store for. A request does the same whenever it is performed.
+/// A request to the store. It does the same whenever it is performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Request<S: Scale = Small> {
-    /// To take a row, if it still is as it was read (`crates/mysql/src/leases/acquire.rs`). SQLite reads and
-    /// takes it at once, which is a read that nothing comes after.
+    /// Takes a row if it is still as read (`crates/mysql/src/leases/acquire.rs`). SQLite reads and takes it at once;
+    /// here nothing comes between.
     Take {
-        /// Who asks.
+        /// The owner that asks.
         owner: u8,
         /// The row.
         worker: u8,
-        /// Its token as it was read.
+        /// The row's token as read.
         token: u8,
-        /// Its horizon as it was read.
+        /// The row's horizon as read.
         horizon: Option<S::Number>,
     },
-    /// To renew a lease (`crates/mysql/src/leases/hold.rs`, `crates/sqlite/src/leases/rows.rs`).
+    /// Renews a lease (`crates/mysql/src/leases/hold.rs`, `crates/sqlite/src/leases/rows.rs`).
     Renew {
-        /// Who asks.
+        /// The owner that asks.
         owner: u8,
         /// The row.
         worker: u8,
-        /// The token of the lease.
+        /// The lease's token.
         token: u8,
         /// The last tick to issue.
         horizon: S::Number,
     },
-    /// To free a row (same files).
+    /// Frees a row (same files).
     Release {
-        /// Who asks.
+        /// The owner that asks.
         owner: u8,
         /// The row.
         worker: u8,
-        /// The token of the lease.
+        /// The lease's token.
         token: u8,
         /// The greatest uid that may have been issued.
         last: Option<S::Number>,
     },
 }
 
-/// What the store answers.
+/// An answer of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer<S: Scale = Small> {
     /// The row is the owner's, with this token.
@@ -140,52 +140,51 @@ pub enum Answer<S: Scale = Small> {
         token: u8,
         /// The row's horizon.
         before: Option<S::Number>,
-        /// For the property `Above`: the greatest uid that the row allowed at that moment, or that was issued.
-        /// No owner knows it.
+        /// For the property `Above`: the greatest uid allowed or issued at that moment. No owner knows it.
         floor: Option<S::Number>,
     },
-    /// Somebody else was faster.
+    /// Another owner was faster.
     NotTaken,
     /// The lease is renewed.
     Renewed,
-    /// The row is another's, or has another token.
+    /// The row belongs to another owner, or has another token.
     Lost,
 }
 
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner<S: Scale = Small> {
-    /// Which start it is: its name.
+    /// The number of its start: its name.
     pub session: u8,
     /// How far it is.
     pub stage: Stage<S>,
-    /// The call that its lease's thread, or its start, waits for: one at a time.
+    /// The call that the lease's thread or the start waits for.
     pub call: Option<Call<S>>,
 }
 
 /// How far a process is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stage<S: Scale = Small> {
-    /// It has no row yet. So many times it has asked for one.
+    /// It has no row yet, and has asked for one this many times.
     Starting(u8),
     /// The store has given it a row.
     Holding(Lease<S>),
 }
 
-/// A request that is waited for.
+/// A request that an owner waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call<S: Scale = Small> {
-    /// What was asked.
+    /// The request.
     pub request: Request<S>,
-    /// What the store has answered, which has not arrived yet.
+    /// The store's answer, which has not arrived yet.
     pub answer: Option<Answer<S>>,
-    /// Units of time since it was asked, by the owner's clock.
+    /// Units of time since it was sent, by the owner's clock.
     pub(super) age: S::Number,
     /// How many more units that clock may fail to count.
     pub(super) slack: S::Number,
 }
 
-/// A lease, as its owner knows it, and its generator.
+/// A lease as its owner knows it, and its generator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease<S: Scale = Small> {
     /// The worker id.
@@ -198,25 +197,25 @@ pub struct Lease<S: Scale = Small> {
     pub(super) floor: Option<S::Number>,
     /// For `Owner`: an operator has fenced it.
     pub(super) fenced: bool,
-    /// The last tick that the store has granted; `None` before the first renewal, when nothing may be issued.
+    /// The last tick granted; `None` before the first renewal, when nothing may be issued.
     pub horizon: Option<S::Number>,
-    /// The next uid to be made ready.
+    /// The next uid to make ready.
     pub next: S::Number,
-    /// A set: the uids that takers may get without asking anybody.
+    /// The set of uids that takers may get without asking anyone.
     pub ready: S::Uids,
-    /// A set: the uids that a local taker has claimed.
+    /// The set of uids that a local taker has claimed.
     pub lent: S::Uids,
     /// The greatest uid that was taken, claimed or skipped.
     pub last: Option<S::Number>,
-    /// It is known to be over.
+    /// The owner knows that it is over.
     pub lost: bool,
-    /// For `Ended`: somebody was told so.
+    /// For `Ended`: someone was told so.
     pub(super) told: bool,
-    /// The padder has seen that.
+    /// The padder has seen that it is over.
     pub shut: bool,
     /// The generator was closed.
     pub closed: bool,
-    /// Units of time to the deadline, by the owner's clock.
+    /// Units of time until the deadline, by the owner's clock.
     pub left: S::Number,
     /// How many more units that clock may fail to count.
     pub(super) slack: S::Number,

@@ -31,13 +31,13 @@ impl<S: Scale> Request<S> {
 }
 
 impl<S: Scale> Row<S> {
-    /// Whether nobody holds it, by the store's clock (`crates/store/src/sql.rs`).
+    /// Whether nobody holds the row, by the store's clock (`crates/store/src/sql.rs`).
     pub fn is_free(&self, model: &Leases<S>) -> bool {
         let Some(left) = self.ends else { return true };
         match model.mutation {
             Some(Mutation::NeverRunsOut) => false,
             Some(Mutation::GivenAwayEarly) => left <= 1.into(),
-            // Whatever the row says, that clock may be past it: it may have been set.
+            // The clock may have been set past any end.
             _ => left == 0.into() || model.clocks == Clocks::Anything,
         }
     }
@@ -48,7 +48,7 @@ impl<S: Scale> Row<S> {
         Some(if is_over { 0.into() } else { model.lasts })
     }
 
-    /// Whether it is the lease of this token.
+    /// Whether it is the lease with this token.
     fn is_held_by(&self, model: &Leases<S>, request: &Request<S>) -> bool {
         let is_same_owner = self.owner == request.owner();
         match (model.mutation, request) {
@@ -63,7 +63,7 @@ impl<S: Scale> Row<S> {
 }
 
 impl<S: Scale> State<S> {
-    /// The store performs a request. Its process is answered if it still waits for it.
+    /// The store performs a request. Its owner gets the answer if it still waits.
     pub(super) fn perform(
         &mut self,
         model: &Leases<S>,
@@ -87,7 +87,7 @@ impl<S: Scale> State<S> {
         let row = &mut self.rows[index];
         match *request {
             Request::Take { owner, token, horizon, .. } => {
-                // A retry finds the row that its first attempt has taken: it has the same owner.
+                // A retry finds the row that its first attempt took.
                 let is_free = row.is_free(model) || row.owner == owner;
                 let is_same =
                     row.horizon == horizon || mutation == Some(Mutation::AcquireIgnoresHorizon);
@@ -129,7 +129,7 @@ impl<S: Scale> State<S> {
         }
     }
 
-    /// The row gets another token, and its lease ends (`Dialect::fence` in `crates/store/src/sql.rs`).
+    /// Changes the row's token, and ends its lease (`Dialect::fence` in `crates/store/src/sql.rs`).
     pub(super) fn fence(&mut self, worker: u8) -> Option<()> {
         self.operations += 1;
         let row = &mut self.rows[usize::from(worker)];
@@ -145,7 +145,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// The row is free, unless somebody holds it (`Dialect::free`).
+    /// Frees the row, unless someone holds it (`Dialect::free`).
     pub(super) fn free(&mut self, model: &Leases<S>, worker: u8) -> Option<()> {
         self.operations += 1;
         let row = &mut self.rows[usize::from(worker)];

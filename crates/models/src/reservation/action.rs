@@ -1,4 +1,4 @@
-//! What can happen.
+//! The steps of the model.
 
 use super::state::Request;
 use crate::{Scale, Small};
@@ -11,144 +11,142 @@ pub enum Action<S: Scale = Small> {
         /// The host.
         host: u8,
     },
-    /// It makes a session.
+    /// A process makes a session.
     Connect {
-        /// Which.
+        /// The process.
         process: S::Number,
-        /// How long ago the servers have made it: its process has waited for the answer. In a search it waits
-        /// afterwards.
+        /// How long ago the servers made it, while the process waited for the answer. In a search it waits afterwards.
         ago: S::Number,
     },
-    /// It reads a node: which is next depends on where it is.
+    /// A process reads a node. Its place tells which.
     Read {
-        /// Which.
+        /// The process.
         process: S::Number,
     },
-    /// It sends a transaction: which is next depends on where it is.
+    /// A process sends a transaction. Its place tells which.
     Write {
-        /// Which.
+        /// The process.
         process: S::Number,
     },
-    /// The thread of the lease asks for this horizon.
+    /// The lease's thread asks for this horizon.
     Renew {
-        /// Whose.
+        /// The process.
         process: S::Number,
         /// The last tick that it wants to issue.
         horizon: S::Number,
     },
-    /// The servers execute a transaction, perhaps late, and the process that waits for it is answered.
+    /// The servers execute a transaction, perhaps late, and answer the process that waits for it.
     Perform(Request<S>),
-    /// The servers execute a transaction, and that answer is lost; the process goes on waiting.
+    /// The servers execute a transaction, and the answer is lost. The process still waits.
     PerformUnheard(Request<S>),
     /// The answer to a transaction arrives.
     Hear {
-        /// At which process.
+        /// The process.
         process: S::Number,
     },
-    /// Nobody waits any more: for a transaction's answer, or for a renewal.
+    /// Nobody waits any more, for a transaction's answer or for a renewal.
     Fail {
-        /// Whose.
+        /// The process.
         process: S::Number,
     },
-    /// The wall clock is found in a later tick than the generator.
+    /// The wall clock is in a later tick than the generator.
     ClockRuns {
-        /// Whose.
+        /// The process.
         process: S::Number,
-        /// That tick.
+        /// The tick.
         tick: S::Number,
     },
     /// The next tick is asked for and made ready.
     Pad {
-        /// Whose.
+        /// The process.
         process: S::Number,
     },
-    /// A caller gets the first tick that is ready.
+    /// A caller gets the first ready tick.
     Take {
-        /// Whose.
+        /// The process.
         process: S::Number,
     },
-    /// Somebody looks at the deadline after it has passed.
+    /// Someone checks the deadline after it has passed.
     Notice {
-        /// Whose.
+        /// The process.
         process: S::Number,
     },
-    /// The generator is closed, and what it has not used given back, with the name.
+    /// The generator is closed; its unused ticks and the name are given back.
     Close {
-        /// Whose.
+        /// The process.
         process: S::Number,
     },
-    /// The process ends without a word.
+    /// The process ends without telling anyone.
     Crash {
-        /// Which.
+        /// The process.
         process: S::Number,
     },
-    /// The servers hear from a session: there is a thread that does nothing else.
+    /// The servers hear from a session, for which a process has a thread.
     Ping {
         /// Its number.
         session: S::Number,
     },
-    /// The servers end a session, and its node goes.
+    /// The servers end a session, and delete its node.
     Expire {
         /// Its number.
         session: S::Number,
     },
     /// Time passes.
     Pass {
-        /// For the servers: one unit in a search.
+        /// By the servers' clocks; one unit in a search.
         time: S::Number,
-        /// What the clocks of those that live count of it: that, or nothing, in a search.
+        /// What each live process's clock counts of it; in a search, all or nothing.
         counted: Vec<S::Number>,
     },
-    /// In detail: a claim is begun anew.
+    /// In detail: a claim starts again.
     BeginAgain {
-        /// Whose.
+        /// The process.
         process: S::Number,
     },
     /// In detail: a process learns that its session has ended.
     FindOver {
-        /// Which.
+        /// The process.
         process: S::Number,
     },
-    /// In detail: a process learns that somebody else was let in.
+    /// In detail: a process learns that another was admitted.
     FindHolder {
-        /// Which.
+        /// The process.
         process: S::Number,
     },
-    /// In detail: a process that was let in has read these versions.
+    /// In detail: an admitted process has read these versions.
     Reload {
-        /// Which.
+        /// The process.
         process: S::Number,
-        /// Of the node with the number.
+        /// The version of the node with the number.
         endpoint: S::Number,
-        /// Of the reservation.
+        /// The version of the reservation.
         reserved: S::Number,
     },
-    /// In detail: ticks that were granted go to nobody.
+    /// In detail: granted ticks go to nobody.
     Skip {
-        /// Whose.
+        /// The process.
         process: S::Number,
-        /// The last of them.
+        /// The last of these ticks.
         tick: S::Number,
     },
-    /// In detail: the generator is closed, and what it has not used being given back.
+    /// In detail: the generator is closed, and its unused ticks are being given back.
     Release {
-        /// Whose.
+        /// The process.
         process: S::Number,
     },
-    /// In detail: a process ends, and says so to the servers.
+    /// In detail: a process ends, and tells the servers.
     Leave {
-        /// Which.
+        /// The process.
         process: S::Number,
     },
-    /// In detail: a transaction that nobody waits for is executed late, and the servers have heard from its session
-    /// before.
+    /// In detail: a transaction that nobody waits for is executed late; the servers heard from its session before.
     PerformLate(Request<S>),
     /// In detail: another instance makes a number.
     OthersNumber,
 }
 
 impl<S: Scale> Action<S> {
-    /// Those of a process that have no number of their own.
+    /// Returns a process's actions that need no number.
     pub fn without_numbers(process: S::Number) -> [Self; 9] {
         [
             Self::Read { process },
@@ -163,7 +161,7 @@ impl<S: Scale> Action<S> {
         ]
     }
 
-    /// The rest of these, of the model in detail.
+    /// Returns more of these, for the model in detail.
     pub fn in_detail(process: S::Number) -> [Self; 5] {
         [
             Self::BeginAgain { process },

@@ -1,15 +1,13 @@
-//! What the code also does, and a search goes without, since no promise depends on it. Traces need it
-//! (docs/lease-model.md); a short search has it, too.
+//! What the code also does, but a search leaves out, because no promise depends on it. Traces need it
+//! (docs/lease-model.md). A short search includes it.
 //!
-//! A process whose deadline has passed only goes on with the renewal that it has begun, and gives back what it can:
-//! versions decide whether that is done. Its clock may also be too fast, which ends its lease earlier, as if it did
-//! nothing more.
+//! After its deadline, a process only finishes the renewal that it has begun, and gives back what it can; versions
+//! decide whether that succeeds. Its clock may also be too fast, which only ends its lease earlier.
 
 use super::state::{Call, Place, Process, Registry, Request, Reservation, Session, State};
 use crate::{Scale, Uids};
 
 impl<S: Scale> Process<S> {
-    /// Whether it asks for nothing more.
     pub(super) fn has_given_up(&self, model: &Reservation<S>) -> bool {
         let is_lost = self.lease.as_ref().is_some_and(|lease| lease.lost);
         is_lost && (!model.in_detail || self.place == Place::Refused)
@@ -17,7 +15,7 @@ impl<S: Scale> Process<S> {
 }
 
 impl<S: Scale> Registry<S> {
-    /// A new node below `forever`, in the place of another one.
+    /// Makes a node below `forever`, in place of another one.
     pub(super) fn make_number(&mut self, instead: Option<S::Number>) {
         let before = self.numbers.first();
         self.others_number();
@@ -30,21 +28,21 @@ impl<S: Scale> Registry<S> {
         }
     }
 
-    /// Another instance makes a number, of which each is the next.
+    /// Another instance makes a number. All instances share one sequence.
     pub(super) fn others_number(&mut self) {
         self.made += 1.into();
     }
 }
 
 impl<S: Scale> Session<S> {
-    /// The time until the servers may end it.
+    /// Returns the time until the servers may end it.
     pub fn left(&self) -> S::Number {
         self.left
     }
 }
 
 impl<S: Scale> State<S> {
-    /// A claim is begun anew: others have interfered (`InstanceNodes::claim`).
+    /// The claim starts again, because others have interfered (`InstanceNodes::claim`).
     pub(super) fn begin_again(&mut self, start: S::Number) -> Option<()> {
         let process = self.process(start)?;
         let is_claiming = !matches!(
@@ -54,7 +52,7 @@ impl<S: Scale> State<S> {
         (is_claiming && process.call.is_none()).then(|| process.place = Place::Naming)
     }
 
-    /// The process finds that its session has ended, without a transaction (`Tree::is_over`).
+    /// The process finds without a transaction that its session has ended (`Tree::is_over`).
     pub(super) fn find_over(&mut self, start: S::Number) -> Option<()> {
         let session = self.process(start)?.session?;
         let is_open = self.registry.is_open(session);
@@ -66,8 +64,8 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// One that was let in before reads that somebody else is the holder, wherever it is: in a claim, also when
-    /// that one has the name (`take_name`, `check_holder`).
+    /// A process that was admitted before reads that another is the holder. This may happen anywhere; in a claim, even
+    /// when the other has the name (`take_name`, `check_holder`).
     pub(super) fn find_holder(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let holder = self.registry.reserved.holder;
         let process = self.process(start)?;
@@ -75,7 +73,7 @@ impl<S: Scale> State<S> {
         process.lose(model)
     }
 
-    /// The versions that were read may be of the past when they arrive. What names them is refused then.
+    /// The versions may be outdated when they arrive. A transaction that names them is then refused.
     pub(super) fn reload(
         &mut self,
         start: S::Number,
@@ -92,8 +90,8 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// The generator is closed, and what was not used given back: [`close`](Self::close) of a process that goes on
-    /// until that is done, and may try it again.
+    /// Closes the generator, and gives back what was not used: [`close`](Self::close) of a process that continues until
+    /// that is done, and may try it again.
     pub(super) fn release(&mut self, start: S::Number) -> Option<()> {
         let process = self.process(start)?;
         let (Place::Entered { endpoint, reserved }, Some(session)) =
@@ -115,7 +113,6 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// A process ends, and says so to the servers.
     pub(super) fn leave_with_session(&mut self, start: S::Number) -> Option<()> {
         let session = self.process(start)?.session?;
         self.processes.retain(|process| process.start != start);

@@ -1,4 +1,4 @@
-//! What a process issues by.
+//! The lease that a process issues by.
 
 use super::mutation::Mutation;
 use super::state::{Asked, Lease, Reservation};
@@ -43,7 +43,7 @@ impl<S: Scale> Lease<S> {
         Some(())
     }
 
-    /// The next tick is made ready, if it is granted. The deadline's budget is part of each horizon
+    /// Makes the next tick ready, if it is granted. Each horizon includes the deadline's budget
     /// (`LeaseTerms::reserve`).
     pub(super) fn pad(&mut self, model: &Reservation<S>) -> Option<()> {
         if self.next >= model.ticks || Some(self.next) > self.horizon || !self.is_live() {
@@ -79,13 +79,13 @@ impl<S: Scale> Lease<S> {
         }
     }
 
-    /// The time to its deadline, by the process's clock.
+    /// Returns the time until its deadline, by the process's clock.
     pub fn left(&self) -> S::Number {
         self.left
     }
 
-    /// Ticks up to this one go to nobody: their uids have become stale, or the clock has left them out. They count
-    /// as issued when the rest is given back.
+    /// Ticks up to this one go to nobody: their uids are stale, or the clock has skipped them. A release counts them as
+    /// issued.
     pub(super) fn skip(&mut self, tick: S::Number) -> Option<()> {
         if tick >= self.next || self.last >= Some(tick) || self.closed {
             return None;

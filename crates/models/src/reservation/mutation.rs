@@ -1,37 +1,37 @@
-//! What can be wrong with the protocol, one at a time.
+//! What can be wrong with the protocol, one mutation at a time.
 
 use crate::Clocks;
 
 /// A mutation: each breaks a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
-    /// What the local file holds is granted.
+    /// The local file grants what it holds.
     FileGrants,
     /// A claim does not check that it still has the name.
     ClaimIgnoresName,
-    /// The budget of an outage is granted, and not reserved.
+    /// The budget of an outage is granted, but not reserved.
     BudgetNotReserved,
-    /// An outage may outlast the session.
+    /// An outage may be longer than the session.
     OutageOutlastsSession,
     /// A release gives back what was issued.
     ReleaseGivesBackIssued,
     /// A renewal may ask for less than the last.
     RenewalAsksForLess,
-    /// Writes go by their path alone.
+    /// Writes check the path alone.
     NoVersions,
-    /// One that was let in before does not look who has been let in since.
+    /// A process that was admitted before does not check who was admitted since.
     HolderIgnored,
     /// A new process starts at its clock's tick.
     StartByTheClock,
-    /// The name is taken over from whoever has it.
+    /// The name is taken over from any process, dead or alive.
     InheritsFromTheLiving,
     /// Sessions never end by themselves.
     SessionsNeverEnd,
 }
 
 impl Mutation {
-    /// With the property that each violates, and the clocks with which it does: all but `HolderIgnored`, of
-    /// which a test gives the history. The first seven are the table of docs/lease-model.md.
+    /// All but `HolderIgnored`, whose history a test gives, with the property that each violates, and under which
+    /// clocks.
     pub const ALL: &[(Self, &str, Clocks)] = {
         use Clocks::{Anything, Calm};
         &[

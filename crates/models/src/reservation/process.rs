@@ -6,7 +6,6 @@ use super::state::{Answer, Asked, Call, Lease, Place, Process, Request, Reservat
 use crate::{Clocks, Number, Scale, Uids};
 
 impl<S: Scale> Process<S> {
-    /// All versions that it knows, in pairs: of the node with the number, and of the reservation.
     pub(super) fn versions(&mut self) -> impl Iterator<Item = Versions<'_, S>> {
         let here = match &mut self.place {
             Place::Inheriting(reserved) => (None, Some(reserved)),
@@ -30,7 +29,7 @@ impl<S: Scale> Process<S> {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
 
-    /// Whether the next answer to this request is its.
+    /// Whether it would hear the next answer to this request.
     pub(super) fn could_hear(&self, request: &Request<S>) -> bool {
         self.waits_for(request) && self.call.as_ref().is_some_and(|call| call.answer.is_none())
     }
@@ -64,7 +63,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// A session whose reply is lost holds nothing, and ends by itself: it is not made here.
+    /// A session whose reply is lost holds nothing and ends by itself, so it is not modeled.
     pub(super) fn connect(
         &mut self,
         model: &Reservation<S>,
@@ -81,8 +80,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// A read changes nothing at the servers, so that one that is lost is no step. A session that has ended
-    /// reads nothing.
+    /// Reads change nothing at the servers, so a lost one is not a step. An ended session reads nothing.
     pub(super) fn read(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let (endpoint, reserved) = (self.registry.endpoint, self.registry.reserved);
         let numbers = self.registry.numbers.clone();
@@ -98,7 +96,7 @@ impl<S: Scale> State<S> {
         let has_number = number.is_some() && (number != Some(0.into()) || !is_new);
         let is_other = reserved.holder != start;
         process.place = match process.place {
-            // Somebody else has the name: `inherit_name`.
+            // Another process has the name: `inherit_name`.
             Place::Naming if is_named_by_other || model.in_detail => {
                 let is_dead = !is_other || is_new && process.previous == Some(reserved.holder);
                 let may = is_dead || model.mutation == Some(Mutation::InheritsFromTheLiving);
@@ -116,7 +114,7 @@ impl<S: Scale> State<S> {
                 }
                 Place::ReadReserved { endpoint, reserved: reserved.version, until: reserved.until }
             }
-            // `reload`, after a write that came to nothing, or whose outcome is not known.
+            // `reload`, after a write that failed, or whose outcome is unknown.
             Place::Entered { .. } => {
                 if is_other && model.mutation != Some(Mutation::HolderIgnored) {
                     return process.lose(model);
@@ -142,7 +140,7 @@ impl<S: Scale> State<S> {
                 Request::Number { session, process: start, instead, reserved }
             }
             Place::ReadReserved { endpoint, reserved, until } => {
-                // The name is looked at once more: who inherits it also writes the reservation.
+                // Check the name once more: a process that inherits it also writes the reservation.
                 if name != Some(session) && model.mutation != Some(Mutation::ClaimIgnoresName) {
                     process.place = Place::Naming;
                     return Some(());
@@ -195,7 +193,7 @@ impl<S: Scale> State<S> {
             return None;
         }
         if model.in_detail {
-            // Whether or not it comes to a transaction.
+            // Even if it does not lead to a transaction.
             lease.mark = lease.mark.max(Some(horizon));
         }
         let counts = model.clocks == Clocks::Calm;
@@ -217,7 +215,7 @@ impl<S: Scale> State<S> {
                 Place::Offline
             }
             (Answer::NameOf(session), ..) if process.session == Some(session) => Place::Named,
-            // Who has just inherited the name finds that it has it.
+            // A process that has just inherited the name finds that it has it.
             (_, _, Place::Naming | Place::Inheriting(_)) => Place::Naming,
             (
                 Answer::Done { endpoint, reserved, floor },
@@ -260,14 +258,14 @@ impl<S: Scale> State<S> {
         if lease.horizon.is_none() {
             return self.leave(start);
         }
-        // A claim is begun anew.
+        // The claim starts again.
         if !matches!(process.place, Place::Entered { .. } | Place::Offline) {
             process.place = Place::Naming;
         }
         Some(())
     }
 
-    /// A start that fails is over; its session ends by itself.
+    /// A start that fails is over. Its session ends by itself.
     fn leave(&mut self, start: S::Number) -> Option<()> {
         self.processes.retain(|process| process.start != start);
         Some(())
@@ -288,8 +286,8 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// What was not used is given back, and the name with it (`ZkLease::give_back`). A release that meets other
-    /// versions changes nothing; a real one then reads them, which is a `Read` before this.
+    /// Gives back what was not used, and the name with it (`ZkLease::give_back`). A release that meets other versions
+    /// changes nothing. The code then reads the versions, which is a `Read` before this.
     pub(super) fn close(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let process = self.process(start)?;
         let lease = process.lease.as_ref()?;
@@ -317,8 +315,8 @@ impl<S: Scale> State<S> {
         self.leave(start)
     }
 
-    /// Time passes for the servers, and for each process as much as its clock counts. That counts too little by
-    /// `slack` at most while it measures a lease.
+    /// Time passes for the servers, and for each process as much as its clock counts. While it measures a lease, a
+    /// clock counts at most `slack` too little.
     pub(super) fn pass(
         &mut self,
         model: &Reservation<S>,
@@ -330,7 +328,7 @@ impl<S: Scale> State<S> {
             if let Some(asked) = &mut process.asked {
                 asked.age = (asked.age + counted).min(model.session);
                 asked.slack = match (asked.slack + counted).minus(time) {
-                    // Later than the deadline a clock may do what it likes.
+                    // After the deadline a clock may do anything.
                     None if model.in_detail && asked.age >= model.outage => 0.into(),
                     slack => slack?,
                 };
@@ -348,13 +346,12 @@ impl<S: Scale> State<S> {
 }
 
 impl<S: Scale> Process<S> {
-    /// Whether it measures something.
     pub(super) fn measures(&self) -> bool {
         let is_measured = |lease: &Lease<S>| lease.left > 0.into();
         self.asked.is_some() || self.lease.as_ref().is_some_and(is_measured)
     }
 
-    /// Somebody else was let in: once lost, always lost.
+    /// Another process was admitted: once lost, always lost.
     pub(super) fn lose(&mut self, model: &Reservation<S>) -> Option<()> {
         self.lease.as_mut()?.lost = true;
         if model.in_detail {

@@ -4,12 +4,11 @@ use super::mutation::Mutation;
 use super::state::{Answer, Process, Registry, Request, Reservation, Reserved, Session, State};
 use crate::{Clocks, Number, Scale, Uids};
 
-/// Versions that somebody knows: of the node with the number, and of the reservation.
+/// Versions of the node with the number, and of the reservation.
 pub(super) type Versions<'a, S> =
     (Option<&'a mut <S as Scale>::Number>, Option<&'a mut <S as Scale>::Number>);
 
 impl<S: Scale> Request<S> {
-    /// The versions that it names: of the node with the number, and of the reservation.
     pub(super) fn versions(&mut self) -> Versions<'_, S> {
         match self {
             Self::Name { .. } => (None, None),
@@ -30,7 +29,6 @@ impl<S: Scale> Request<S> {
 }
 
 impl<S: Scale> Registry<S> {
-    /// In which an instance has its number, or none.
     pub(super) fn new(has_number: bool) -> Self {
         let version = u8::from(has_number).into();
         let reserved = Reserved { version, until: None, holder: 0.into() };
@@ -49,7 +47,7 @@ impl<S: Scale> Registry<S> {
         }
     }
 
-    /// Whose session the name lives with.
+    /// The process whose session has the name.
     pub(super) fn holder_of_name(&self) -> Option<S::Number> {
         let name = self.name?;
         self.sessions.iter().find(|session| session.number == name).map(|session| session.process)
@@ -71,8 +69,8 @@ impl<S: Scale> Registry<S> {
         number
     }
 
-    /// The servers end a session that they have not heard from for too long, by their clocks. Where clocks do
-    /// anything, that may be now.
+    /// The servers end a session that they have not heard from for too long, by their clocks. If clocks do anything,
+    /// that may be now.
     pub(super) fn expire(&mut self, model: &Reservation<S>, number: S::Number) -> Option<()> {
         let session = self.sessions.iter().find(|session| session.number == number)?;
         if model.mutation == Some(Mutation::SessionsNeverEnd)
@@ -84,7 +82,6 @@ impl<S: Scale> Registry<S> {
         Some(())
     }
 
-    /// A session ends, and its node goes.
     pub(super) fn end(&mut self, number: S::Number) {
         self.sessions.retain(|session| session.number != number);
         self.name = self.name.filter(|name| *name != number);
@@ -102,8 +99,8 @@ impl<S: Scale> Registry<S> {
         }
     }
 
-    /// Versions only grow, and are compared with the present one alone: so all that matters of one is whether
-    /// it is the present one, 1, or an older one, 0. Without this there would be no end of states.
+    /// Versions only grow, and are compared with the present one alone. So it only matters whether a version is the
+    /// present one (1) or older (0). Renaming them keeps the number of states finite.
     pub(super) fn rename_versions<'a>(&mut self, known: impl Iterator<Item = Versions<'a, S>>) {
         let rename = |version: &mut S::Number, present: S::Number| {
             *version = u8::from(*version == present).into();
@@ -119,7 +116,7 @@ impl<S: Scale> Registry<S> {
         (self.endpoint, self.reserved.version) = (1.into(), 1.into());
     }
 
-    /// Whether a transaction would be refused now and ever after: numbers and versions only grow.
+    /// Whether a transaction would be refused now and always: sessions do not come back, and versions only grow.
     pub(super) fn is_void(&self, model: &Reservation<S>, request: &Request<S>) -> bool {
         let has_versions = model.mutation != Some(Mutation::NoVersions);
         let is_old = match *request {
@@ -145,7 +142,7 @@ impl<S: Scale> Registry<S> {
         }
         let any_version = model.mutation == Some(Mutation::NoVersions);
         match *request {
-            // Whoever it is that has it is read next (`take_name`): here at once.
+            // The code reads next who has the name (`take_name`); here in the same step.
             Request::Name { session } => Answer::NameOf(*self.name.get_or_insert(session)),
             Request::Inherit { session, process, version } => {
                 if self.name.is_none() || version != self.reserved.version && !any_version {
@@ -190,7 +187,7 @@ impl<S: Scale> Registry<S> {
 }
 
 impl<S: Scale> State<S> {
-    /// The servers execute a transaction. Its process is answered if it still waits for it.
+    /// The servers execute a transaction. Its process gets the answer if it still waits.
     pub(super) fn perform(
         &mut self,
         model: &Reservation<S>,
@@ -220,7 +217,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// A process that lives lets the servers hear from its session.
+    /// A live process lets the servers hear from its session.
     pub(super) fn ping(&mut self, model: &Reservation<S>, number: S::Number) -> Option<()> {
         let lives = |process: &Process<S>| process.session == Some(number);
         self.processes.iter().any(lives).then(|| self.registry.hear(model, number))

@@ -1,34 +1,34 @@
-//! What the model is made of.
+//! The parts of the model.
 
 use super::mutation::Mutation;
 use crate::{Clocks, Network, Scale, Small};
 
-/// The model, and its bounds. A tick stands for the millisecond of its end that is reserved, or issued.
+/// The model and its bounds. A tick represents its last millisecond, which is what is reserved or issued.
 #[derive(Clone, Debug)]
 pub struct Reservation<S: Scale = Small> {
-    /// How many hosts there are, with a process each at most: it locks the local file.
+    /// Hosts. Each has at most one process, which locks the local file.
     pub hosts: u8,
-    /// How many starts there are in a history.
+    /// Starts in a history.
     pub starts: S::Number,
-    /// How many sessions are made in a history.
+    /// Sessions in a history.
     pub sessions: S::Number,
-    /// How many ticks there are.
+    /// Ticks.
     pub ticks: S::Number,
-    /// How long the servers keep a session without hearing from it, in units of time.
+    /// How long the servers keep a session that they do not hear from, in units of time.
     pub session: S::Number,
-    /// For how long an owner issues uids after it asked for the last renewal: less than a session, so that an
-    /// owner's clock may be slower than the servers' (`check_session` in `crates/zookeeper/src/session.rs`).
+    /// How long an owner issues uids after it asked for the last renewal. Less than a session, so that an owner's clock
+    /// may be slower than the servers' (`check_session` in `crates/zookeeper/src/session.rs`).
     pub outage: S::Number,
-    /// With the steps of `details.rs`, which the code does, and no promise depends on.
+    /// Includes the steps of `details.rs`, on which no promise depends.
     pub in_detail: bool,
     /// What clocks do.
     pub clocks: Clocks,
-    /// What is wrong with it.
+    /// What is wrong with the model.
     pub mutation: Option<Mutation>,
 }
 
 impl Reservation {
-    /// What an exhaustive search goes without.
+    /// Small bounds, to be extended.
     pub const SMALL: Self = Self {
         hosts: 2,
         starts: 2,
@@ -42,46 +42,45 @@ impl Reservation {
     };
 }
 
-/// Everything that decides what may happen next, and what was issued.
+/// All that decides what may happen next, and what was issued.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<S: Scale = Small> {
-    /// The nodes, and the sessions.
+    /// The nodes and the sessions.
     pub registry: Registry<S>,
-    /// Whom the file of each host names.
+    /// The process that each host's file names.
     pub files: Vec<Option<S::Number>>,
-    /// Who lives, in the order of their starts.
+    /// The live processes, in order of their starts.
     pub processes: Vec<Process<S>>,
-    /// The transactions that were sent.
+    /// The transactions sent.
     pub network: Network<Request<S>>,
-    /// How many starts there were.
+    /// Starts so far.
     pub starts: S::Number,
-    /// A set of ticks: those that any caller got.
+    /// The set of ticks that callers got.
     pub issued: S::Uids,
-    /// A uid was issued that had been issued before.
+    /// A uid was issued twice.
     pub repeated: bool,
-    /// A uid was issued that the registry did not have reserved at that moment.
+    /// A uid was issued that was not reserved at that moment.
     pub uncovered: bool,
-    /// A uid was issued that had been reserved, or issued, when its process was let in.
+    /// A uid was issued that had been reserved or issued when its process was admitted.
     pub not_above: bool,
 }
 
 /// The nodes of an instance (`crates/zookeeper/src/nodes.rs`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Registry<S: Scale = Small> {
-    /// The numbers of the instance's nodes below `forever`: the lowest one counts. That exists in a search without
-    /// details.
+    /// The numbers of the instance's nodes below `forever`. The lowest counts. In a search without details it exists.
     pub numbers: S::Uids,
-    /// How many numbers were made, whoever's: the next one.
+    /// How many numbers were made, by any instance; also the next one.
     pub made: S::Number,
-    /// The version of `forever/INSTANCE`, which has the number. Versions begin with 1, and 0 is no node's.
+    /// The version of `forever/INSTANCE`, which has the number. Versions start at 1; 0 means that there is no node.
     pub endpoint: S::Number,
     /// `reserved/INSTANCE`.
     pub reserved: Reserved<S>,
-    /// The session that `temporary/INSTANCE` lives with.
+    /// The session that `temporary/INSTANCE` belongs to.
     pub name: Option<S::Number>,
-    /// The sessions that live.
+    /// The live sessions.
     pub sessions: Vec<Session<S>>,
-    /// How many sessions there were.
+    /// Sessions so far.
     pub connects: S::Number,
 }
 
@@ -92,7 +91,7 @@ pub struct Reserved<S: Scale = Small> {
     pub version: S::Number,
     /// The last tick that may have been issued.
     pub until: Option<S::Number>,
-    /// The process that was let in last.
+    /// The process that was admitted last.
     pub holder: S::Number,
 }
 
@@ -101,61 +100,61 @@ pub struct Reserved<S: Scale = Small> {
 pub struct Session<S: Scale = Small> {
     /// Its number.
     pub number: S::Number,
-    /// Whose it is.
+    /// Its process.
     pub process: S::Number,
     /// Units of time until the servers may end it.
     pub(super) left: S::Number,
 }
 
-/// A transaction. It names what it expects, and so takes effect once at most.
+/// A transaction. It names what it expects, so it takes effect at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Request<S: Scale = Small> {
     /// Makes the node with the name: `create_name` in `crates/zookeeper/src/claim.rs`.
     Name {
-        /// In this session.
+        /// The session.
         session: S::Number,
     },
-    /// Takes the name over from a process that is dead: `inherit_name`.
+    /// Takes the name over from a dead process: `inherit_name`.
     Inherit {
-        /// In this session.
+        /// The session.
         session: S::Number,
-        /// Who.
+        /// The process.
         process: S::Number,
-        /// The version of the reservation as it was read.
+        /// The reservation's version as read.
         version: S::Number,
     },
-    /// Makes a number, which is new or instead of 0: `make_number`.
+    /// Makes a number, a first one or in place of 0: `make_number`.
     Number {
-        /// In this session.
+        /// The session.
         session: S::Number,
-        /// Who.
+        /// The process.
         process: S::Number,
-        /// The number that goes.
+        /// The number to replace.
         instead: Option<S::Number>,
-        /// The version of the reservation as it was read.
+        /// The reservation's version as read.
         reserved: S::Number,
     },
     /// Writes the reservation: `InstanceNodes::write` in `crates/zookeeper/src/entry.rs`.
     Mark {
-        /// In this session.
+        /// The session.
         session: S::Number,
-        /// Who.
+        /// The process.
         process: S::Number,
-        /// The versions of both nodes.
+        /// The version of the node with the number.
         endpoint: S::Number,
         /// The version of the reservation.
         reserved: S::Number,
         /// The last tick to issue.
         until: Option<S::Number>,
-        /// It is the last one, and frees the name.
+        /// Whether it is the last write, which frees the name.
         frees_name: bool,
     },
 }
 
-/// What the servers answer.
+/// An answer of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer<S: Scale = Small> {
-    /// The name lives with this session.
+    /// The name belongs to this session.
     NameOf(S::Number),
     /// The transaction was executed.
     Done {
@@ -163,8 +162,7 @@ pub enum Answer<S: Scale = Small> {
         endpoint: S::Number,
         /// The new version of the reservation.
         reserved: S::Number,
-        /// For the property `Above`: the greatest tick that was reserved or issued before it. No process knows
-        /// it.
+        /// For the property `Above`: the greatest tick reserved or issued before. No process knows it.
         floor: Option<S::Number>,
     },
     /// A node is not as the transaction expects.
@@ -176,11 +174,11 @@ pub enum Answer<S: Scale = Small> {
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Process<S: Scale = Small> {
-    /// Which start it is: its `holder`.
+    /// The number of its start: its `holder`.
     pub start: S::Number,
-    /// Where it runs.
+    /// Its host.
     pub host: u8,
-    /// Who had the name on this host before, by the file: it is dead, since the file's lock is ours.
+    /// The last process on this host to have the name, by the file. It is dead, because this one holds the file's lock.
     pub previous: Option<S::Number>,
     /// Its session, as far as it knows.
     pub session: Option<S::Number>,
@@ -188,33 +186,33 @@ pub struct Process<S: Scale = Small> {
     pub place: Place<S>,
     /// The transaction that it waits for.
     pub call: Option<Call<S>>,
-    /// The renewal that it is to bring about.
+    /// The renewal to bring about.
     pub asked: Option<Asked<S>>,
-    /// What it issues by, once it was let in.
+    /// What it issues by, once it is admitted.
     pub lease: Option<Lease<S>>,
 }
 
-/// Where a process is: `Session::try_store` and `InstanceNodes::claim`.
+/// Where a process is in the protocol: `Session::try_store` and `InstanceNodes::claim`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place<S: Scale = Small> {
     /// It has no session.
     Offline,
-    /// It is to make the node with the name.
+    /// It is about to make the node with the name.
     Naming,
-    /// It has read the reservation, to take the name over.
+    /// It has read the reservation, with this version, to take the name over.
     Inheriting(S::Number),
     /// It has the name.
     Named,
-    /// It has found no number that it could use, and is to make one.
+    /// It has found no usable number, and is about to make one.
     Numberless {
-        /// The number that is to go.
+        /// The number to replace.
         instead: Option<S::Number>,
-        /// The version of the reservation, once it was read.
+        /// The reservation's version, once it was read.
         reserved: Option<S::Number>,
     },
     /// It has read the version of the node with the number.
     ReadNumber(S::Number),
-    /// It has read the reservation, too.
+    /// It has also read the reservation.
     ReadReserved {
         /// The version of the node with the number.
         endpoint: S::Number,
@@ -223,23 +221,23 @@ pub enum Place<S: Scale = Small> {
         /// What is reserved.
         until: Option<S::Number>,
     },
-    /// It was let in. It knows the versions of both nodes, unless an answer was lost.
+    /// It was admitted. It knows the versions of both nodes, unless an answer was lost.
     Entered {
         /// The version of the node with the number.
         endpoint: S::Number,
         /// The version of the reservation.
         reserved: S::Number,
     },
-    /// It was refused, since somebody else was let in, and asks for nothing more.
+    /// It was refused, because another process was admitted. It asks for nothing more.
     Refused,
 }
 
-/// A transaction that is waited for.
+/// A transaction that a process waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call<S: Scale = Small> {
-    /// What was sent.
+    /// The transaction.
     pub request: Request<S>,
-    /// What the servers have answered, which has not arrived yet.
+    /// The servers' answer, which has not arrived yet.
     pub answer: Option<Answer<S>>,
 }
 
@@ -257,25 +255,25 @@ pub struct Asked<S: Scale = Small> {
 /// A lease and its generator (`crates/zookeeper/src/lease.rs`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease<S: Scale = Small> {
-    /// What was reserved when it was let in.
+    /// What was reserved when the process was admitted.
     pub base: Option<S::Number>,
     /// For `Above`; see [`Answer::Done`].
     pub(super) floor: Option<S::Number>,
-    /// The furthest that the registry was asked for. It may hold that whatever it has answered.
+    /// The furthest tick that the registry was asked for. It may hold this, whatever it has answered.
     pub mark: Option<S::Number>,
-    /// The last tick that may be issued; `None` before the first renewal.
+    /// The last tick granted; `None` before the first renewal.
     pub horizon: Option<S::Number>,
-    /// The next tick to be made ready.
+    /// The next tick to make ready.
     pub next: S::Number,
-    /// A set: the ticks that takers may get without asking anybody.
+    /// The set of ticks that takers may get without asking anyone.
     pub ready: S::Uids,
     /// The last tick that was taken.
     pub last: Option<S::Number>,
-    /// It is known to be over.
+    /// The process knows that it is over.
     pub lost: bool,
-    /// Its generator is closed, and it is being given back.
+    /// The generator is closed, and the lease is being given back.
     pub closed: bool,
-    /// Units of time to the deadline, by the process's clock.
+    /// Units of time until the deadline, by the process's clock.
     pub(super) left: S::Number,
     /// How many more units that clock may fail to count.
     pub(super) slack: S::Number,

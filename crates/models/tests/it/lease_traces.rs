@@ -1,4 +1,4 @@
-//! Histories of the code of leases, each step of which has to be one of the model's.
+//! Histories of the lease code. Each step has to be one of the model's.
 
 mod follower;
 mod takes;

@@ -10,7 +10,7 @@ use uidring_models::{Clocks, check, check_mutation};
 use crate::assert_holds;
 
 fn short(clocks: Clocks) -> Leases {
-    // What depends on time does not depend on how much is issued meanwhile.
+    // What depends on time does not depend on how much is issued.
     let (ticks, uids_per_tick) = if clocks == Clocks::Calm { (1, 1) } else { (2, 2) };
     Leases { ticks, uids_per_tick, clocks, ..Leases::SMALL }
 }
@@ -50,7 +50,7 @@ fn each_mutation_violates_its_property() {
     }
 }
 
-/// What [`SAME_PROTOCOL`] says of it.
+/// Checks what [`SAME_PROTOCOL`] says.
 #[test]
 fn a_release_may_keep_the_token() {
     let mutation = Some(Mutation::ReleaseKeepsToken);
@@ -62,7 +62,7 @@ fn a_release_may_keep_the_token() {
     );
 }
 
-/// No mutation of the code is forgotten here, and none here is without a check.
+/// Every mutation of the code has one here, and each of these is checked.
 #[test]
 fn every_mutation_of_the_code_has_its_like() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/mutations");

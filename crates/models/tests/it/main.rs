@@ -9,7 +9,7 @@ mod segments;
 
 use uidring_models::Checked;
 
-/// Asserts that every property holds, and that everything happened that was to be possible but for `never`.
+/// Asserts that every property holds, and that everything that should be possible happened, except `never`.
 fn assert_holds(model: &str, checked: &Checked, never: &[&str]) {
     println!("{model} | {checked}");
     for (property, history) in &checked.violated {

@@ -16,12 +16,12 @@ fn no_uid_comes_twice_whatever_clocks_sessions_and_messages_do() {
 #[test]
 fn with_calm_clocks_who_is_live_has_the_name_alone() {
     let model = Reservation { clocks: Clocks::Calm, hosts: 1, ..SHORT };
-    // An outage is shorter than a session.
+    // This cannot happen, because an outage is shorter than a session.
     let never = ["one with a lease has lost its session"];
     assert_holds("reservation, calm", &check(model), &never);
 }
 
-/// What a search goes without otherwise.
+/// Includes the steps that other searches leave out.
 #[test]
 fn details_break_no_promise() {
     let model = Reservation { in_detail: true, sessions: 1, ..SHORT };
@@ -46,8 +46,8 @@ fn each_mutation_violates_its_property() {
     }
 }
 
-/// A search for what comes of this mutation takes hours: it needs three sessions and two ticks. So its history
-/// is given. One who was let in before comes back after another was, who has issued more meanwhile.
+/// A search for this mutation's effect would take hours: it needs three sessions and two ticks. So here is the history:
+/// an admitted process returns after another was admitted and has issued more.
 #[test]
 fn who_is_let_in_again_looks_at_the_holder() {
     use Action::{Connect, Expire, Hear, Pad, Read, Renew, Start, Take, Write};
@@ -78,7 +78,7 @@ fn who_is_let_in_again_looks_at_the_holder() {
         &[Expire { session: 1 }],
         &enter(1, 2, 2, Some(0), 1),
         &[Pad { process: 2 }, Expire { session: 2 }, Renew { process: 1, horizon: 0 }],
-        // In a session that is over.
+        // The session is over.
         &[
             Write { process: 1 },
             mark(1, 1, 0, Some(0)),
@@ -106,7 +106,7 @@ fn who_is_let_in_again_looks_at_the_holder() {
     assert!(state.uncovered, "{state:?}");
 }
 
-/// The state after these steps, if they are possible.
+/// Returns the state after these steps, if they are possible.
 fn replay(model: &Reservation, steps: &[Action]) -> Option<State> {
     let begin = model.init_states().swap_remove(0);
     steps.iter().try_fold(begin, |state, step| model.next_state(&state, step.clone()))

@@ -1,4 +1,4 @@
-//! Histories of the code of a ZooKeeper registry, each step of which has to be one of the model's.
+//! Histories of the ZooKeeper registry code. Each step has to be one of the model's.
 
 mod instance;
 mod requests;
@@ -25,7 +25,7 @@ fn histories_of_reservations_are_histories_of_the_model() {
     if histories.count() < 300 {
         return;
     }
-    // Histories in which nothing happens show nothing.
+    // If nothing happens in the histories, they show nothing.
     let seen = lock(&seen);
     let rare = RARE.iter().filter(|_| histories.count() >= 10_000);
     let never = OFTEN.iter().chain(rare).filter(|one| !seen.contains(&mem::discriminant(*one)));
@@ -33,8 +33,8 @@ fn histories_of_reservations_are_histories_of_the_model() {
     assert!(never.is_empty(), "in no history: {never:?}");
 }
 
-/// One of each kind of action. `Close` is a `Release` that is over at once, and what a process does not hear of is
-/// what it fails after: a trace has neither `Close` nor `PerformUnheard`.
+/// One of each kind of action, except `Close` and `PerformUnheard`. In a trace, a close is a `Release` that succeeds at
+/// once, and an unheard answer is followed by a failure.
 const OFTEN: &[Action<Full>] = {
     let (process, session, tick) = (0, 0, 0);
     &[
@@ -63,7 +63,7 @@ const OFTEN: &[Action<Full>] = {
     ]
 };
 
-/// Those of one history in some hundred.
+/// Actions that occur in one of some hundred histories.
 const RARE: &[Action<Full>] = {
     let process = 0;
     &[

@@ -1,5 +1,5 @@
-//! Random histories of a tag's row, of ranges loaded from it, and of takers, each step of which has to be one of
-//! the model's. Table, range and chain are the code's own; messages and processes are played.
+//! Random histories of a tag's row, ranges loaded from it, and takers. Each step has to be one of the model's. Table,
+//! range and chain are the code's own; messages and processes are simulated.
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,11 +38,10 @@ fn histories_of_segment_loads_are_histories_of_the_model() {
     assert!(count < 1_000 || counts.iter().all(|&n| n > count / 100), "{counts:?}");
 }
 
-/// A process with a chain, and the load that it waits for.
 struct Process {
     start: u8,
     chain: SegmentChain,
-    /// What was asked, and what the table has said to it.
+    /// The request, and the table's answer to it.
     call: Option<(SegmentRequest, Option<LoadedSegment>)>,
 }
 
@@ -50,7 +49,7 @@ struct History {
     rng: Rng,
     table: MemorySegments,
     processes: Vec<Process>,
-    /// Loads that nobody waits for, but that may be performed yet.
+    /// Loads that nobody waits for, but that may still be performed.
     late: Vec<SegmentRequest>,
     model: Segments<Full>,
     state: State<Full>,
@@ -72,7 +71,7 @@ impl History {
             may_lower: rng.u8(0..4) == 0,
             mutation: None,
         };
-        // Some come to the end of the column.
+        // Some histories reach the end of the column.
         let max_id = if rng.u8(0..4) == 0 { GREATEST - rng.u64(1..200) } else { rng.u64(1..1_000) };
         let history = Self {
             table: MemorySegments::new(),
@@ -90,7 +89,7 @@ impl History {
         history
     }
 
-    /// A person makes the row what it is to be.
+    /// Sets the row by hand.
     fn set(&self, max_id: u64, step: u64) {
         self.table.remove(TAG);
         let row = SegmentTag::new(TAG).max_id(max_id as i64).step(step as i64);
@@ -101,7 +100,7 @@ impl History {
         self.table.clone().tags().expect("a table").remove(0)
     }
 
-    /// Performs one of the model's actions, or ends the history.
+    /// Performs an action of the model, or ends the history.
     fn act(&mut self, action: Action<Full>) {
         let before = self.state.clone();
         let Some(()) = self.model.act(&mut self.state, action.clone()) else {
@@ -155,15 +154,15 @@ impl History {
         process.call.get_or_insert((SegmentRequest { tag: TAG.into(), step }, None));
     }
 
-    /// The table reads its row and reserves a range at once.
+    /// The table reads its row and reserves a range in one step.
     fn load(&mut self, request: &SegmentRequest, generator: u8) -> Option<LoadedSegment> {
         let row = self.row();
         let mut answer = None;
         self.table.clone().load(std::slice::from_ref(request), &mut |_, done| answer = Some(done));
         match answer.expect("an answer") {
             Ok(range) => {
-                // What the model has, not what the range says: a load reserves what it was asked for, or else
-                // the table's step, or what is left.
+                // Compute the step from the model, not from the range: a load reserves what it was asked for, else the
+                // table's step, else what is left.
                 let step = row.step.expect("a number") as u64;
                 let left = self.model.greatest - self.state.max_id;
                 let step = [request.step.max(step), step].into_iter().find(|step| *step <= left);
@@ -196,7 +195,7 @@ impl History {
         }
     }
 
-    /// It is nobody's: as if its process had died since.
+    /// Nobody waits for it, as if its process had died.
     fn perform_late(&mut self) {
         if let Some(request) = self.late.pop() {
             self.act(Action::Start);
@@ -229,7 +228,7 @@ impl History {
                 self.unheard += 1;
                 self.act(Action::Fail { generator });
             }
-            // It may be on its way.
+            // It may still be on its way.
             Some((request, None)) => self.late.push(request),
             None => {}
         }
@@ -284,7 +283,7 @@ impl History {
         self.state.generators.iter().find(|other| other.start == start).expect("it lives")
     }
 
-    /// What the code shows is what the model has.
+    /// Compares what the code shows with the model.
     fn compare(&self) {
         assert_eq!(
             self.row().max_id.expect("a number") as u64,

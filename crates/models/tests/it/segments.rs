@@ -21,7 +21,7 @@ fn no_number_comes_twice_whatever_is_lost_late_or_repeated() {
     assert_holds("segments", &check(SHORT), &[]);
 }
 
-/// As docs/inside-segments.md says: only the generator itself notices.
+/// As docs/inside-segments.md says, only the generator itself notices.
 #[test]
 fn who_lowers_max_id_breaks_no_generators_order() {
     let model = Segments { may_lower: true, greatest: 4, steps: 1, ..SHORT };

@@ -11,7 +11,7 @@ use super::world::{Grant, HOUR, Job, Machine, State, Task, World};
 use crate::{Host, Property, Suspended};
 
 impl World {
-    /// One thing happens; how much time passes then.
+    /// Performs one random step. Returns how much time passes then.
     pub(super) fn act(&mut self) -> u64 {
         self.steps += 1;
         let host = self.rng.usize(0..self.machines.len());
@@ -64,17 +64,17 @@ impl World {
     fn pause(&mut self, host: usize) -> u64 {
         let most = [self.session / 3, 3 * self.session][self.rng.usize(0..2)];
         let pause = self.rng.u64(1..most);
-        // A machine that is suspended, of a system whose clock does not count that.
+        // The machine is suspended, and its system's clock does not count that.
         let suspends = !self.is_calm && self.rng.bool();
         let with_wall = self.rng.bool();
         let there = &mut self.machines[host].host;
         there.paused_until = self.now + pause;
         there.suspended = suspends.then_some(Suspended { with_wall });
-        // Takers may be the first to run again.
+        // Takers may run first after the pause.
         if self.rng.bool() { pause } else { 0 }
     }
 
-    /// Some time passes, but not beyond `end`; false once that has come.
+    /// Lets some time pass, but not beyond `end`. Returns false if `end` has been reached.
     pub(super) fn pass(&mut self, end: u64) -> bool {
         if self.now >= end {
             return false;
@@ -98,7 +98,7 @@ impl World {
                 continue;
             }
             let process = Process { host, number: self.machines[host].number };
-            // Its session's thread, which does nothing else.
+            // The session's thread does nothing else.
             if self.can_reach(process) {
                 self.hear(process);
             }
@@ -113,7 +113,7 @@ impl World {
         true
     }
 
-    /// Ends the sessions that were not heard of for too long.
+    /// Ends sessions that the servers have not heard from for too long.
     fn expire(&mut self) {
         while let Some(session) = self.servers.over(self.now) {
             self.end_session(session, false);
@@ -125,7 +125,6 @@ impl World {
         self.note(Step::SessionEnded { session, is_goodbye });
     }
 
-    /// A process begins, if there is none.
     pub(super) fn begin(&mut self, host: usize) {
         if !self.is_awake(host) {
             return;
@@ -141,7 +140,6 @@ impl World {
         }
     }
 
-    /// Takers take.
     pub(super) fn take(&mut self, host: usize) {
         let machine = &self.machines[host];
         let process = Process { host, number: machine.number };
@@ -165,7 +163,6 @@ impl World {
         }
     }
 
-    /// The thread of a lease does what is to be done.
     pub(super) fn renew(&mut self, host: usize) {
         let State::Running(owner) = &mut self.machines[host].state else { return };
         if owner.lease.is_none() {
@@ -194,7 +191,7 @@ impl World {
         {
             owner.issuer.close();
             let process = owner.process.number;
-            // It says so again and again.
+            // The action stays the same at every call.
             if let simulation::LeaseAction::Release(last) = owner.issuer.renewals.next_action() {
                 self.note(Step::Closed { process, last });
             }
@@ -211,7 +208,6 @@ impl World {
         }
     }
 
-    /// Checks that while an owner counts its lease as live, nobody else has the name.
     pub(super) fn check_owners(&mut self) {
         if !self.is_calm || self.grant == Grant::LocalFile {
             return;
@@ -230,8 +226,8 @@ impl World {
         }
     }
 
-    /// A start on a new host, once the sessions have ended, and its clock has passed what was
-    /// reserved; when that is.
+    /// Prepares a start on a new host, after all sessions, with a clock past what was reserved. Returns the time to
+    /// wait.
     pub(super) fn prepare_last_start(&mut self, role: u8) -> u64 {
         let nanos = 3 * self.session;
         self.now += nanos;
@@ -241,7 +237,7 @@ impl World {
         let node = self.node("reserved", role);
         let held = self.servers.read(&node).and_then(|(data, _)| Reserved::from_json(&data));
         let held = held.map(|reserved| reserved.until).unwrap_or_default();
-        // No clock was wrong by more.
+        // No clock is further off than this.
         let wall = self.time().max(held).saturating_add(Duration::from_secs(3_600_000));
         let name = self.machines.iter().map(|machine| machine.name + 1).max().unwrap_or_default();
         self.machines[0] = Machine::new(Host::new(wall, 1_000), name);

@@ -1,4 +1,4 @@
-//! What processes ask of the servers and of their disks, and how that goes wrong.
+//! What processes ask of the servers and their disks, and how that fails.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -17,7 +17,7 @@ use super::trace::Step;
 use super::tree::{Process, unreachable};
 use super::world::World;
 
-/// Nothing of the model's waits for anything but its own virtual time.
+/// Runs a future of the model, which only waits for virtual time and so never suspends.
 fn ready<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
@@ -25,14 +25,12 @@ fn ready<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// The servers, as a process sees them.
 #[derive(Clone)]
 pub(super) struct ModelServers {
     sim: Sim,
     process: Process,
 }
 
-/// A session.
 #[derive(Clone)]
 pub(super) struct ModelTree {
     servers: ModelServers,
@@ -41,7 +39,7 @@ pub(super) struct ModelTree {
 }
 
 impl ModelServers {
-    /// A request is on its way: false if it does not come to a server.
+    /// Sends a request. Returns false if it does not reach a server.
     fn reach(&self) -> bool {
         self.sim.meanwhile();
         let mut world = self.sim.world();
@@ -53,7 +51,7 @@ impl ModelServers {
         true
     }
 
-    /// An answer is on its way back: false if it does not come.
+    /// Sends the answer back. Returns false if it is lost.
     fn hear_back(&self) -> bool {
         self.sim.meanwhile();
         let mut world = self.sim.world();
@@ -112,7 +110,7 @@ impl Tree for ModelTree {
         self.timeout
     }
 
-    /// A process learns of it when it reaches a server again.
+    /// A process learns of it when it next reaches a server.
     fn is_over(&self) -> bool {
         let world = self.servers.sim.world();
         world.can_reach(self.servers.process) && !world.servers.is_open(self.session)
@@ -156,7 +154,7 @@ impl Tree for ModelTree {
         self.servers.sim.world().note_sent(process, &writes);
         if !self.servers.reach() {
             let mut world = self.servers.sim.world();
-            // It may have come to a server before the connection was cut.
+            // It may have reached a server before the connection broke.
             if world.is_alive(self.servers.process) && world.rng.bool() {
                 world.write_later(process, self.session, writes);
             }
@@ -188,7 +186,7 @@ impl Tree for ModelTree {
     }
 }
 
-/// Does what the thread of a session does, at once.
+/// Does what a session's thread does, at once.
 pub(super) struct ModelSession {
     session: Session<ModelServers>,
 }
@@ -224,14 +222,13 @@ impl SessionHandle for ModelSession {
 /// The thread ends its session when nobody needs it any more.
 impl Drop for ModelSession {
     fn drop(&mut self) {
-        // A violation is found with the lock held.
+        // A violation panics with the lock held.
         if !std::thread::panicking() {
             ready(self.session.leave());
         }
     }
 }
 
-/// The file of a host for an instance.
 pub(super) struct ModelFile {
     sim: Sim,
     process: Process,

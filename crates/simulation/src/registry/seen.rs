@@ -1,4 +1,4 @@
-//! What somebody who follows a history sees.
+//! What a follower of a history sees.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use super::world::{Machine, State, World};
 use crate::Answer;
 
 impl World {
-    /// What the history is of.
     pub(super) fn setting(&self) -> Setting {
         let session = Duration::from_nanos(self.session);
         Setting {
@@ -27,7 +26,6 @@ impl World {
         }
     }
 
-    /// Shows a step to who follows the history.
     pub(super) fn note(&mut self, step: Step) {
         let Some(mut follower) = self.follower.take() else { return };
         follower.step(&step, &self.seen());
@@ -35,7 +33,7 @@ impl World {
     }
 
     fn seen(&mut self) -> Snapshot {
-        // Reading all nodes is most of the work, and most steps change none.
+        // Reading the nodes is most of the work, and most steps change none.
         if self.nodes_seen.0 != self.servers.transactions() {
             let nodes = (0..self.instances).map(|role| self.nodes_of(role)).collect();
             self.nodes_seen = (self.servers.transactions(), nodes);
@@ -85,7 +83,7 @@ impl World {
         self.holders.get(holder).copied()
     }
 
-    /// A node of the process's instance.
+    /// Returns which node of the process's instance it is.
     fn node_at(&self, process: Process, path: &str) -> Option<Node> {
         let role = self.roles[&process.number];
         let is = |folder: &str| path == self.node(folder, role);
@@ -97,14 +95,14 @@ impl World {
         }
     }
 
-    /// The servers read a node, or its children.
+    /// The servers have read a node, or its children.
     pub(super) fn note_read(&mut self, process: Process, path: &str) {
         if let Some(node) = self.node_at(process, path) {
             self.note(Step::Read { process: process.number, node });
         }
     }
 
-    /// The answer arrives.
+    /// What was read has arrived.
     pub(super) fn note_heard(
         &mut self,
         process: Process,
@@ -135,7 +133,7 @@ impl super::tree::Servers {
     }
 }
 
-/// A backend that shows the renewal of a start, which the core asks for itself.
+/// A backend that shows a start's first renewal, which the core requests itself.
 pub(super) struct Shown {
     pub(super) sim: Sim,
     pub(super) process: Process,

@@ -1,4 +1,4 @@
-//! A history in progress: steps, and the others that go on in the middle of a request.
+//! A history in progress: its steps, and what others do in the middle of a request.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,15 +11,13 @@ use crate::{Answer, History, Issued, Property, lock};
 
 const STEPS: u32 = 150;
 
-/// In the middle of this many requests, the others wait.
+/// In the middle of this many requests, others wait.
 const MAX_DEPTH: u32 = 2;
 
-/// A history. Whatever is asked of the servers, others go on in the middle of it: hence the lock,
-/// which nobody holds then.
+/// A history. Others run in the middle of each request to the servers, so nobody holds the lock then.
 #[derive(Clone)]
 pub(super) struct Sim {
     world: Arc<Mutex<World>>,
-    /// Starts an instance.
     start: fn(&Sim, Start),
 }
 
@@ -43,7 +41,7 @@ impl History for Sim {
 
 impl Sim {
     pub(super) fn new(seed: u64, world: World, start: fn(&Sim, Start)) -> Self {
-        // For the generators' own use.
+        // The generators use this seed.
         fastrand::seed(seed);
         Self { world: Arc::new(Mutex::new(world)), start }
     }
@@ -52,14 +50,13 @@ impl Sim {
         lock(&self.world)
     }
 
-    /// One thing happens, and what follows from it.
+    /// Performs one random step, and what follows from it.
     fn act(&self) {
         let pass = self.world().act();
         self.advance(pass);
         self.work();
     }
 
-    /// Time passes.
     pub(super) fn advance(&self, nanos: u64) {
         let end = self.world().now + nanos;
         while self.world().pass(end) {
@@ -67,7 +64,7 @@ impl Sim {
         }
     }
 
-    /// While somebody waits for the servers.
+    /// Others run while a process waits for the servers.
     pub(super) fn meanwhile(&self) {
         let (time, steps) = {
             let mut world = self.world();
@@ -80,9 +77,9 @@ impl Sim {
         }
     }
 
-    /// Does what waits to be done by processes, unless it is in the middle of too much already.
+    /// Does the processes' pending work, unless too many requests are in progress.
     fn work(&self) {
-        // Out of the lock: what goes with them may need it.
+        // Drop these without the lock, which their drops may need.
         let dead = mem::take(&mut self.world().dead);
         drop(dead);
         if self.world().depth >= MAX_DEPTH {
@@ -126,7 +123,7 @@ impl Sim {
             }
             Job::Release(last) => {
                 let _ = lease.release(last);
-                // It ends the session, if that has not been done.
+                // This ends the session, if it is still open.
                 drop(lease);
                 let mut world = self.world();
                 world.counts.releases += 1;
@@ -141,8 +138,8 @@ impl Sim {
         }
     }
 
-    /// Everybody is killed. Once their sessions have ended, every instance can start, and goes on
-    /// above what was issued.
+    /// All processes are killed. After their sessions end, every instance can start, and its uids are above what was
+    /// issued.
     fn end(&self) {
         self.world().kill_all();
         self.work();

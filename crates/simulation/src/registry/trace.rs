@@ -1,4 +1,4 @@
-//! What happens in a history, step by step, for somebody who follows it.
+//! The steps of a history, for a follower.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use uidring_zookeeper::protocol::{CreateMode, Reserved, Write, instance_and_numb
 
 use crate::{Answer, LeaseSeen, Take};
 
-/// What a history is of.
+/// The setting of a history.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The layout of the uids.
     pub layout: Layout,
-    /// How long the servers keep a session without hearing from it.
+    /// How long the servers keep a session that they do not hear from.
     pub session: Duration,
-    /// For how long an instance goes on without an answer.
+    /// How long an instance continues without an answer.
     pub max_outage: Duration,
-    /// How many instances there are.
+    /// The number of instances.
     pub instances: u8,
-    /// Whether clocks are as good as the outage budget assumes.
+    /// Whether clocks stay within the outage budget.
     pub is_calm: bool,
 }
 
-/// Follows a history: it sees each step, and what is there afterwards. It may panic, which ends the history.
+/// Follows a history: sees each step, and the state after it. It may panic, which ends the history.
 pub trait Follower: Send + 'static {
-    /// Something has happened.
+    /// Handles a step.
     fn step(&mut self, step: &Step, after: &Snapshot);
 }
 
@@ -33,128 +33,128 @@ pub trait Follower: Send + 'static {
 pub enum Step {
     /// Time has passed.
     Passed {
-        /// In nanoseconds.
+        /// Nanoseconds.
         nanos: u64,
-        /// By the monotonic clocks of processes.
+        /// By the monotonic clocks of processes, in nanoseconds.
         by_processes: Vec<(u64, u64)>,
     },
     /// A process of an instance has started on a host.
     Started {
-        /// Which.
+        /// The process.
         process: u64,
-        /// Where.
+        /// The host.
         host: u8,
-        /// Of which.
+        /// The instance.
         instance: u8,
     },
-    /// A process has ended, whatever ended it.
+    /// A process has ended, for whatever reason.
     Ended {
-        /// Which.
+        /// The process.
         process: u64,
     },
     /// The servers have heard from all sessions of a process.
     Reached {
-        /// Which.
+        /// The process.
         process: u64,
     },
-    /// A process has got a session.
+    /// A process has connected.
     Connected {
-        /// Which.
+        /// The process.
         process: u64,
-        /// Its number.
+        /// The session.
         session: i64,
-        /// When the servers have heard from it last: so many nanoseconds ago.
+        /// When the servers last heard from it, in nanoseconds before now.
         ago: u64,
     },
     /// The servers have read something for a process.
     Read {
-        /// For which.
+        /// The process.
         process: u64,
-        /// What.
+        /// The node.
         node: Node,
     },
     /// What was read has arrived.
     ReadHeard {
-        /// At which process.
+        /// The process.
         process: u64,
-        /// What.
+        /// The node.
         node: Node,
         /// The node's version.
         version: Option<i32>,
-        /// Whom the reservation named.
+        /// The holder, if it is the reservation.
         holder: Option<u64>,
     },
     /// A process sends a transaction.
     Sent {
-        /// Which.
+        /// The process.
         process: u64,
-        /// Which.
+        /// The transaction.
         request: Request,
     },
     /// The servers have executed a transaction, or refused it.
     Executed {
-        /// Of this process.
+        /// The process.
         process: u64,
-        /// In this session.
+        /// The session.
         session: i64,
-        /// Which.
+        /// The transaction.
         request: Request,
         /// Whether it was executed.
         is_done: bool,
-        /// The servers have got it earlier, and nobody waits for it.
+        /// Whether it arrived late, when nobody waited for it any more.
         is_late: bool,
     },
-    /// The answer to a transaction has come.
+    /// The answer to a transaction has arrived.
     Answered {
-        /// To which process.
+        /// The process.
         process: u64,
     },
     /// A session has ended.
     SessionEnded {
-        /// Which.
+        /// The session.
         session: i64,
-        /// Its process has said so.
+        /// Whether its process closed it.
         is_goodbye: bool,
     },
     /// A process has written its host's file.
     Filed {
-        /// Which.
+        /// The process.
         process: u64,
     },
-    /// A renewal is asked for.
+    /// A renewal is requested.
     RenewalAsked {
-        /// By which process.
+        /// The process.
         process: u64,
-        /// The last tick that is wanted.
+        /// The last tick wanted.
         horizon: u64,
     },
-    /// The answer to a renewal has come.
+    /// The answer to a renewal has arrived.
     RenewalAnswered {
-        /// To which process.
+        /// The process.
         process: u64,
-        /// What it says.
+        /// The answer.
         answer: Answer,
     },
     /// A generator was built with the lease.
     Built {
-        /// By which process.
+        /// The process.
         process: u64,
     },
-    /// Somebody takes uids.
+    /// Takers took uids.
     Took {
-        /// From whose generator.
+        /// The process.
         process: u64,
-        /// Each of them, and the error that was the last.
+        /// The uids, and the error that ended the takes.
         takes: Vec<Take>,
     },
     /// The padder has looked.
     Serviced {
-        /// At whose ring.
+        /// The process.
         process: u64,
     },
     /// The generator was closed.
     Closed {
-        /// Whose.
+        /// The process.
         process: u64,
         /// The last uid that counts as issued.
         last: Option<Uid>,
@@ -162,7 +162,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The process whose step it is; none if time has passed, or a session has ended.
+    /// Returns the step's process; `None` if time has passed or a session has ended.
     pub fn process(&self) -> Option<u64> {
         match *self {
             Self::Passed { .. } | Self::SessionEnded { .. } => None,
@@ -211,7 +211,7 @@ pub enum Request {
     },
     /// Makes a number.
     Number {
-        /// The number that goes.
+        /// The number to replace.
         instead: Option<u64>,
         /// The version of the reservation, if there is one.
         reserved: Option<i32>,
@@ -224,19 +224,19 @@ pub enum Request {
         reserved: i32,
         /// The last millisecond to issue.
         until: Timestamp,
-        /// It is the last one, and frees the name.
+        /// Whether it is the last write, which frees the name.
         frees_name: bool,
     },
 }
 
-/// What is there.
+/// The state after a step.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The nodes and files of each instance.
     pub instances: Vec<InstanceSeen>,
-    /// The sessions that live.
+    /// The live sessions.
     pub sessions: Vec<SessionSeen>,
-    /// The generators that live, by process.
+    /// The live generators, by process.
     pub owners: Vec<(u64, LeaseSeen)>,
 }
 
@@ -249,9 +249,9 @@ pub struct InstanceSeen {
     pub endpoint: Option<i32>,
     /// The reservation.
     pub reserved: Option<ReservedSeen>,
-    /// The session that the name lives with.
+    /// The session that has the name.
     pub name: Option<i64>,
-    /// The processes that the files of hosts name.
+    /// The process that each host's file names.
     pub files: Vec<(u8, Option<u64>)>,
 }
 
@@ -271,12 +271,12 @@ pub struct ReservedSeen {
 pub struct SessionSeen {
     /// Its number.
     pub session: i64,
-    /// In how many nanoseconds it ends, unless the servers hear from it.
+    /// Nanoseconds until it ends, unless the servers hear from it.
     pub left: u64,
 }
 
 impl Request {
-    /// What these writes are.
+    /// Returns the transaction that these writes are.
     pub(super) fn new(writes: &[Write]) -> Option<Self> {
         match writes {
             [Write::Create { mode: CreateMode::Ephemeral, .. }] => Some(Self::Name),
@@ -310,7 +310,7 @@ impl Request {
     }
 }
 
-/// The number of a node below `forever`.
+/// Returns the number of a node below `forever`.
 pub(super) fn number_of(path: &str) -> Option<u64> {
     let (_, node) = path.rsplit_once('/')?;
     instance_and_number(node)?.1.try_into().ok()

@@ -1,4 +1,4 @@
-//! The servers: nodes, sessions, and transactions that are executed one after another.
+//! The servers: nodes, sessions, and transactions, executed one after another.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use uidring::{StoreErrorKind, Timestamp};
 use uidring_zookeeper::ZooKeeperError;
 use uidring_zookeeper::protocol::{CreateMode, Failure, Stat, Write};
 
-/// A process: its host, and which one it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) host: usize,
@@ -30,7 +29,7 @@ struct Node {
 
 struct Session {
     process: Process,
-    /// When a server has heard of it, and how long it lives without that, in nanoseconds.
+    /// When a server last heard from it, and its timeout, in nanoseconds.
     heard: u64,
     timeout: u64,
 }
@@ -43,29 +42,25 @@ impl Servers {
         session
     }
 
-    /// Hears of all sessions of a process.
     pub(super) fn hear(&mut self, process: Process, now: u64) {
         for session in self.sessions.values_mut().filter(|session| session.process == process) {
             session.heard = now;
         }
     }
 
-    /// How many transactions there were.
     pub(super) fn transactions(&self) -> i64 {
         self.transactions
     }
 
-    /// When sessions end that are not heard of.
+    /// Returns when each session ends if it is not heard from.
     pub(super) fn ends(&self) -> impl Iterator<Item = (i64, u64)> {
         self.sessions.iter().map(|(&number, session)| (number, session.heard + session.timeout))
     }
 
-    /// A session that was not heard of for too long.
     pub(super) fn over(&self, now: u64) -> Option<i64> {
         self.ends().find(|(_, end)| *end <= now).map(|(session, _)| session)
     }
 
-    /// When the servers have heard of a session for the last time.
     pub(super) fn heard(&self, session: i64) -> Option<u64> {
         self.sessions.get(&session).map(|session| session.heard)
     }
@@ -80,7 +75,7 @@ impl Servers {
         self.sessions.contains_key(&session)
     }
 
-    /// Whose session a node lives with.
+    /// Returns the process whose session owns a node.
     pub(super) fn process_of(&self, path: &str) -> Option<Process> {
         let owner = self.nodes.get(path)?.stat.owner;
         self.sessions.get(&owner).map(|session| session.process)
@@ -103,7 +98,6 @@ impl Servers {
         }
     }
 
-    /// All of these, or nothing.
     pub(super) fn write(
         &mut self,
         session: i64,
@@ -178,7 +172,6 @@ impl Servers {
     }
 }
 
-/// The error of a request that goes wrong.
 pub(super) fn unreachable() -> ZooKeeperError {
     let (registry, problem) = ("model".into(), "no answer".into());
     let kind = StoreErrorKind::Unreachable;

@@ -24,72 +24,69 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) layout: Layout,
     pub(super) grant: Grant,
-    /// How long a session lives, in nanoseconds.
+    /// The length of a session, in nanoseconds.
     pub(super) session: u64,
     pub(super) max_outage: Option<Duration>,
-    /// Clocks are as good as the budget assumes.
+    /// Clocks stay within the budget.
     pub(super) is_calm: bool,
-    /// How many of ten steps are trouble, and how many of a hundred messages.
+    /// Steps in ten that are trouble, and messages in a hundred that fail.
     pub(super) trouble: u8,
     pub(super) loss: u8,
-    /// The true time, in nanoseconds since the beginning, and that beginning.
+    /// The true time, in nanoseconds since `beginning`.
     pub(super) now: u64,
     pub(super) beginning: Timestamp,
     pub(super) servers: Servers,
     pub(super) servers_down_until: u64,
     pub(super) machines: Vec<Machine>,
-    /// Transactions that nobody waits for any more, and when they come.
+    /// Transactions that nobody waits for any more, with their arrival.
     pub(super) late: Vec<(u64, Process, i64, Vec<Write>)>,
     pub(super) starts: Vec<(Process, u8)>,
     pub(super) tasks: Vec<Task>,
-    /// The remains of killed processes, which are dropped without the lock.
+    /// The remains of killed processes, to drop without the lock.
     pub(super) dead: Vec<State>,
-    /// How many requests are in progress, one in the middle of another.
+    /// How many requests are in progress, one within another.
     pub(super) depth: u32,
     pub(super) processes: u64,
-    /// Which instance a process is.
+    /// The instance of each process.
     pub(super) roles: BTreeMap<u64, u8>,
     pub(super) instances: u8,
     pub(super) issued: Issued,
-    /// Steps that have begun.
     pub(super) steps: u32,
-    /// No message is lost or late any more.
+    /// From now on, no message is lost or late.
     pub(super) is_orderly: bool,
     pub(super) counts: Counts,
-    /// Which process a holder is.
+    /// The process of each holder.
     pub(super) holders: BTreeMap<String, u64>,
     pub(super) follower: Option<Box<dyn Follower>>,
-    /// What the follower saw of the nodes, after how many transactions.
+    /// The nodes as the follower last saw them, and the number of transactions then.
     pub(super) nodes_seen: (i64, Vec<InstanceSeen>),
 }
 
-/// How the instances go on while the registry is away.
+/// How instances continue while the registry is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grant {
     /// By what the registry holds.
     Registry,
-    /// By the local file, as an instance does that risks repeats.
+    /// By the local file, as an instance that risks repeats does.
     LocalFile,
 }
 
-/// What has happened.
+/// Counts of what happened.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Counts {
     pub(super) uids: u64,
-    /// Of these, those that were taken while the host was cut off.
+    /// Of these, uids taken while the host was cut off.
     pub(super) uids_cut_off: u64,
     pub(super) acquired: u64,
-    /// Starts that the registry or an earlier reservation did not allow.
+    /// Starts that the registry or an earlier reservation refused.
     pub(super) refused: u64,
-    /// Starts that had no answer.
     pub(super) unanswered: u64,
     pub(super) renewals: u64,
     pub(super) failed: u64,
     pub(super) releases: u64,
-    /// Takes that got `LeaseLost`.
     pub(super) lost: u64,
-    /// Transactions that were executed after they were given up.
+    /// Transactions executed after their process had given up.
     pub(super) late: u64,
 }
 
@@ -111,10 +108,10 @@ impl AddAssign for Counts {
 /// A host, with at most one process on it.
 pub(super) struct Machine {
     pub(super) host: Host,
-    /// No server can be reached until then.
+    /// Until then, no server can be reached.
     pub(super) cut_until: u64,
     pub(super) files: BTreeMap<u8, Option<Cached>>,
-    /// No other is of the same name.
+    /// Unique.
     pub(super) name: u8,
     pub(super) number: u64,
     pub(super) state: State,
@@ -126,7 +123,6 @@ pub(super) enum State {
     Running(Box<Owner>),
 }
 
-/// A generator with a lease, and what is known of it.
 pub(super) struct Owner {
     pub(super) process: Process,
     pub(super) issuer: Issuer,
@@ -134,7 +130,7 @@ pub(super) struct Owner {
     pub(super) lease: Option<Box<dyn LeaseBackend>>,
 }
 
-/// What the thread of a lease does next.
+/// The next call of a lease's thread.
 pub(super) struct Task {
     pub(super) process: Process,
     pub(super) lease: Box<dyn LeaseBackend>,
@@ -146,7 +142,6 @@ pub(super) enum Job {
     Release(Option<Uid>),
 }
 
-/// What a start needs.
 pub(super) struct Start {
     pub(super) process: Process,
     pub(super) options: LeafZooKeeper,
@@ -162,7 +157,7 @@ impl World {
         let epoch = "2026-01-01".parse().expect("a time");
         let layout = Layout::new(bits, tick, epoch).expect("possible");
         let session = [2 * SECOND, 4 * SECOND, 10 * SECOND][rng.usize(0..3)];
-        // As far as the session allows, by default or not, or less.
+        // The session's limit, by default or set, or less.
         let max_outage = match rng.u8(0..3) {
             0 => None,
             1 => Some(Duration::from_nanos(session / 10 * 9)),
@@ -210,7 +205,6 @@ impl World {
         }
     }
 
-    /// Has somebody see each step.
     pub(super) fn follow(&mut self, follower: impl Follower) {
         self.follower = Some(Box::new(follower));
         self.issued = Issued::new(self.layout, None).followed();
@@ -220,7 +214,6 @@ impl World {
         self.now >= self.machines[host].host.paused_until
     }
 
-    /// Whether it is running, or starting.
     pub(super) fn is_alive(&self, process: Process) -> bool {
         let machine = &self.machines[process.host];
         machine.number == process.number && !matches!(machine.state, State::Idle)
@@ -287,14 +280,13 @@ impl World {
         self.late.push((at, process, session, writes));
     }
 
-    /// The file of the process, while it lives.
     pub(super) fn file(&mut self, process: Process) -> Option<&mut Option<Cached>> {
         let role = self.roles[&process.number];
         let is_alive = self.is_alive(process);
         is_alive.then(|| self.machines[process.host].files.entry(role).or_default())
     }
 
-    /// Returns how far the registry says that the instance of this process may have issued.
+    /// Returns up to when the process's instance may have issued, by the registry.
     pub(super) fn reserved(&self, process: Process) -> Option<Timestamp> {
         let node = self.node("reserved", self.roles[&process.number]);
         let (data, _) = self.servers.read(&node)?;
@@ -340,7 +332,6 @@ impl World {
         Some(Start { process, options, layout: self.layout, wall, time })
     }
 
-    /// Sets what the process is now; returns what it was.
     pub(super) fn set(&mut self, process: Process, state: State) -> State {
         mem::replace(&mut self.machines[process.host].state, state)
     }

@@ -182,7 +182,10 @@ fn nearest(takers: &Takers, name: &str) -> String {
         likeness(a).total_cmp(&likeness(b))
     });
     let nearest = nearest.filter(|row| jaro_winkler(row.name, name) >= LIKE);
-    nearest.map_or_else(String::new, |row| format!("; the nearest is `{}`", row.name))
+    nearest.map_or_else(
+        || "; docs/options.md lists its options".into(),
+        |row| format!("; the nearest is `{}`", row.name),
+    )
 }
 
 #[cfg(test)]
@@ -254,7 +257,8 @@ mod tests {
             );
         }
         for text in ["S3cret=1", "s3cret=1"] {
-            assert_eq!(read(text).err().as_deref(), Some("Some engine has no parameter"));
+            let expected = "Some engine has no parameter; docs/options.md lists its options";
+            assert_eq!(read(text).err().as_deref(), Some(expected));
         }
     }
 }

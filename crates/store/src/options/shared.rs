@@ -60,7 +60,7 @@ pub static AUTHORITY: Row = Row::new(
     Kind::Path,
     "Requires TLS, with a certificate that is signed by an authority in this PEM file",
 )
-.default("public authorities: PostgreSQL and ZooKeeper use those that the system trusts, MySQL and etcd a built-in list")
+.default("public authorities: those that the system trusts or a built-in list, as the engine's page says")
 .aliases(&[Alias::same("sslrootcert"), Alias::same("ssl-ca"), Alias::same("ssl_ca")]);
 
 /// The client's certificate.

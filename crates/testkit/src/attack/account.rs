@@ -10,7 +10,7 @@ use super::torment::Tally;
 use crate::record;
 use crate::suite::{Cause, Store};
 
-/// How long after an outage its errors may come: that of a deadline.
+/// How long after an outage errors may still be due to it: a deadline.
 const AFTERMATH: Duration = Duration::from_secs(15);
 
 pub struct Account {
@@ -18,7 +18,7 @@ pub struct Account {
     errors: Vec<Error>,
 }
 
-/// When it was attempted, when it failed, and how.
+/// An error, and when its attempt started and failed.
 struct Error {
     start: u64,
     end: u64,
@@ -35,7 +35,7 @@ impl Account {
     }
 
     fn add_errors(&mut self, text: &str) {
-        // Of a line that was cut off nobody was told.
+        // Skip a line that was cut off: nobody was told of it.
         for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
             let mut words = line.splitn(3, ' ');
             let mut next = || words.next().expect("three parts");
@@ -44,13 +44,12 @@ impl Account {
         }
     }
 
-    /// How many ids of a kind there are.
     pub fn count(&self, kind: Kind) -> u64 {
         let of_kind = self.ids.spaces.iter().filter(|(space, _)| space.starts_with(kind.name()));
         of_kind.map(|(_, (ids, _))| ids).sum()
     }
 
-    /// How many errors come of which cause, and those that come of none.
+    /// Returns the number of errors by cause, and the errors without a cause.
     pub fn judge(&self, store: &dyn Store, tally: &Tally) -> (BTreeMap<Cause, usize>, Vec<String>) {
         let mut pauses = tally.pauses.lock().expect("whole").clone();
         pauses.extend(&*tally.stalls.lock().expect("whole"));

@@ -1,5 +1,4 @@
-//! A process that attacks: it notes what it is given before it goes on, with one `write` each, so
-//! that nothing is lost when it is killed.
+//! An attacking process. It notes each id with a single `write` before it goes on, so a kill loses none.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -23,7 +22,7 @@ use crate::{chain, request};
 
 const VARIABLE: &str = "UIDRING_ATTACKER";
 
-/// What a process is to do.
+/// What a process has to do.
 #[derive(Clone)]
 pub struct Orders {
     pub target: Target,
@@ -33,12 +32,12 @@ pub struct Orders {
     /// Milliseconds since 1970.
     pub end: u64,
     pub threads: usize,
-    /// It does not go on until the end.
+    /// Whether to stop after one round, not at `end`.
     pub once: bool,
 }
 
 impl Orders {
-    /// This test binary, with these orders.
+    /// Returns the command that runs this test binary with these orders.
     pub fn command(&self) -> Command {
         let Self { target, kind, place, records, end, threads, once } = self;
         let Place { address, slot, unique, .. } = place;
@@ -53,7 +52,7 @@ impl Orders {
     }
 }
 
-/// Short ones, so that a process can be paused for longer.
+/// Short terms, so that a pause can outlast them.
 const TERMS: Terms = Terms { lasts: Duration::from_secs(1), wait_for: Duration::from_secs(2) };
 
 struct Attacker {
@@ -66,7 +65,7 @@ struct Attacker {
     errors: File,
 }
 
-/// Runs if there are orders.
+/// Attacks if the process has orders.
 pub fn run(target: Target) {
     let Ok(words) = env::var(VARIABLE) else { return };
     let words: Vec<&str> = words.split('\n').collect();
@@ -201,7 +200,7 @@ impl Attacker {
         Place { unique, ..self.place.clone() }
     }
 
-    /// What went wrong is noted with the time of it.
+    /// Does the work, and notes an error with its times.
     fn attempt<T, E: std::error::Error + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, E>,
@@ -222,14 +221,14 @@ impl Attacker {
         thread::sleep(Duration::from_millis(fastrand::u64(5..50)));
     }
 
-    /// A file of ids that must not be in another file of the same kind and space.
+    /// Creates a file of ids. No other file of the same kind and space may hold one of them.
     fn record(&self, space: &str) -> Record {
         let space = format!("{}-{space}", self.kind.name());
         Record::begin(&self.records.join("ids"), &space, false)
     }
 }
 
-/// With a single call: other threads write too.
+/// Writes with a single call, because other threads write to the file too.
 fn write(mut file: &File, bytes: &[u8]) {
     assert_eq!(file.write(bytes).expect("writes"), bytes.len());
 }

@@ -1,4 +1,4 @@
-//! What is attacked.
+//! The target of an attack.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,21 +6,19 @@ use uidring::Layout;
 
 use crate::suite::{Place, Store};
 
-/// A store under attack.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: &'static str,
-    /// The store.
     pub store: &'static dyn Store,
-    /// What it is attacked for.
+    /// The kinds of ids to attack.
     pub kinds: &'static [Kind],
-    /// The path of the module whose tests `driver` and `attacker` run the processes.
+    /// The path of the module with the tests `driver` and `attacker`.
     pub module: &'static str,
 }
 
 impl Target {
-    /// The path of one of its tests.
+    /// Returns the path of one of its tests.
     pub(super) fn test(&self, name: &str) -> String {
         match self.module.split_once("::") {
             Some((_, module)) => format!("{module}::{name}"),
@@ -29,7 +27,7 @@ impl Target {
     }
 }
 
-/// What a store is attacked for.
+/// What an attack asks a store for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Workers,
@@ -49,17 +47,17 @@ impl Kind {
     }
 }
 
-/// The tags that a store of segments has at the start.
+/// The tags of a store of segments, added at the start.
 pub const TAGS: [&str; 2] = ["a", "b"];
 
-/// Three bits of worker ids: they are scarce.
+/// A layout with only three bits of worker ids, to make them scarce.
 pub fn layout() -> Layout {
     use uidring::{Bits, Tick};
     let bits = Bits { time: 41, worker: 3, sequence: 10 };
     Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
 }
 
-/// Milliseconds since 1970, which all processes of a machine agree on.
+/// Milliseconds since 1970, which all processes of the machine agree on.
 pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     u64::try_from(since.as_millis()).expect("soon")
@@ -68,7 +66,6 @@ pub(super) fn millis(time: SystemTime) -> u64 {
 /// How long an operation may take under attack.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Where a start is.
 pub(super) fn place(address: String, slot: usize, unique: String) -> Place {
     Place { address, slot, unique, deadline: DEADLINE }
 }

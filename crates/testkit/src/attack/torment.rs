@@ -15,11 +15,10 @@ use crate::child::Child;
 use crate::plan::{Counts, Fault, Plan, some};
 use crate::suite::Site;
 
-/// So much longer than it is told may a process live: for the deadlines of what it waits for, on a
-/// machine that has other things to do.
+/// How much longer than its orders a process may live: room for deadlines on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What happens to a process: a lease lasts for a second.
+/// What happens to a process. A lease lasts a second.
 const PROCESSES: Plan<'_> = Plan {
     calm: 20..400,
     faults: &[
@@ -30,26 +29,25 @@ const PROCESSES: Plan<'_> = Plan {
     ],
 };
 
-/// What happens to the server.
 pub const SERVER: Plan<'_> =
     Plan { calm: 300..2_500, faults: &[(1, Fault::Freeze(50..1_500)), (1, Fault::Kill(0..1_000))] };
 
-/// A row of processes, of which one lives at a time.
+/// A series of processes, one at a time.
 pub struct Slot {
     number: usize,
     kind: Kind,
     form: Form,
 }
 
-/// How its processes live.
+/// How the processes of a slot live.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// They do one thing in each thread, and end; some are killed.
+    /// Each thread does one thing and ends; some processes are killed.
     Short,
-    /// They do it again and again. Nobody disturbs them, so that there are times at which no other
-    /// process has anything open: that is when files are tidied up.
+    /// Threads repeat their work, and nothing disturbs them. So at times no other process has a file open, which is
+    /// when files are tidied up.
     Calm,
-    /// The same, but they are killed, stopped and continued.
+    /// Like `Calm`, but killed, stopped and continued.
     Tormented,
 }
 
@@ -60,9 +58,9 @@ pub struct Tally {
     pub counts: Counts,
     pub pauses: Mutex<Vec<(u64, u64)>>,
     pub outages: Mutex<Vec<(u64, u64)>>,
-    /// When the machine did next to nothing for its processes.
+    /// When the machine hardly ran its processes.
     pub stalls: Mutex<Vec<(u64, u64)>>,
-    /// What no attacker can tell.
+    /// Failures that no attacker can report itself.
     pub failures: Mutex<Vec<String>>,
 }
 
@@ -73,7 +71,7 @@ impl Slot {
         all.enumerate().map(|(number, (kind, form))| Self { number, kind, form }).collect()
     }
 
-    /// One process after another.
+    /// Runs one process after another until `end`.
     pub fn live(
         &self,
         target: Target,
@@ -113,7 +111,7 @@ impl Slot {
             let limit = (end + LIMIT).duration_since(SystemTime::now()).unwrap_or_default();
             let status = process.wait(limit);
             if !was_killed && !status.is_some_and(|status| status.success()) {
-                // One that has not ended hangs.
+                // If it has not ended, it hangs.
                 let text = fs::read_to_string(&log).unwrap_or_default();
                 let failure = format!("{} process {unique}: {status:?}: {text}", self.kind.name());
                 tally.failures.lock().expect("whole").push(failure);
@@ -126,8 +124,7 @@ impl Slot {
     }
 }
 
-/// Notes the times in which a small write to disk, or a short sleep, takes far too long: the machine is
-/// busy with something else.
+/// Notes when a small write to disk or a short sleep takes far too long, because the machine is busy.
 pub fn watch_for_stalls(end: SystemTime, tally: &Tally) {
     const LIMIT: u64 = 150;
     let mut file = tempfile::tempfile().expect("a file");

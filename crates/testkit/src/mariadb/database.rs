@@ -1,4 +1,4 @@
-//! Databases of a private server, and how the tests' helpers talk to it.
+//! Databases of a private server, and the sessions of the tests' helpers.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Databases for Settings {
         Box::new(move |sql| runtime.block_on(connection.query_drop(sql)).expect("executed"))
     }
 
-    /// Takes all other rights from the database's user.
+    /// Revokes all other rights of the database's user.
     fn grant(database: &Database, page: &str, beginning: &str) -> String {
         let grantee = format!("{}@'%'", database.user());
         database.server().execute(&format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM {grantee}"));
@@ -79,12 +79,12 @@ impl Databases for Settings {
 }
 
 impl Database {
-    /// The rows of a query of the user's; see [`MariaDb::query`].
+    /// Returns the rows of the user's query; see [`MariaDb::query`].
     pub fn query<T: FromRow + Send + 'static>(&self, sql: &str) -> Vec<T> {
         query(self.opts(), LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// The driver would rather move to the socket, where clients are not of 127.0.0.1.
+    /// Without the socket, which the driver prefers: its clients do not come from 127.0.0.1.
     fn opts(&self) -> OptsBuilder {
         let opts = Opts::from_url(&self.url()).expect("a URL");
         OptsBuilder::from_opts(opts).prefer_socket(false)

@@ -1,5 +1,5 @@
-//! A private Galera cluster of three MariaDB servers, of Debian's packages `galera-4`,
-//! `mariadb-server-core` and `mariadb-client-core`, each in a network namespace of its own. Needs root.
+//! A private Galera cluster of three MariaDB servers from Debian's packages `galera-4`, `mariadb-server-core` and
+//! `mariadb-client-core`. Each runs in its own network namespace, which needs root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,13 +18,12 @@ use crate::storm::Servers;
 
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 
-/// How many nodes there are.
 const NODES: usize = 3;
 
-/// All have it, each on a host of its own.
+/// The port of each node, on its own host.
 const PORT: u16 = 3306;
 
-/// What a node that comes back, and then the one that helps it, run to agree on where to begin.
+/// The script that a returning node and its donor run to agree on where to begin.
 const TRANSFER: &str = r#"#!/bin/sh
 bypass= role= address= gtid=
 while [ $# -gt 0 ]; do
@@ -58,21 +57,20 @@ case $role in
 esac
 "#;
 
-/// Three servers, each of which takes writes. All begin with the same files, so that a node that comes
-/// back gets what it lacks from another one's cache. A copy of all files is never needed, and refused:
-/// the scripts for that are in a package that starts a server of its own.
+/// Three servers that all take writes. They begin with the same files, so a returning node gets what it lacks from
+/// another's cache. The script refuses a copy of all files: its scripts are in a package that starts its own server.
 pub struct Galera {
     nodes: Cluster<Settings>,
     arguments: Vec<String>,
 }
 
 impl Galera {
-    /// Starts the cluster, and waits until all take writes.
+    /// Starts the cluster, and waits until all nodes take writes.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// The same with more arguments for each server.
+    /// Like [`start`](Self::start), with more arguments for each server.
     pub fn start_with(arguments: &[&str]) -> Self {
         assert!(
             Path::new(PROVIDER).is_file(),
@@ -86,7 +84,7 @@ impl Galera {
         let cluster = Self { nodes, arguments };
         let first = cluster.node(0);
         first.make_files();
-        // A first start gives the files the cluster's name and their place in its history.
+        // The first start writes the cluster's name and its position in the history to the files.
         cluster.launch(0, "", None);
         first.stop();
         for node in &cluster.nodes.servers()[1..] {
@@ -103,19 +101,17 @@ impl Galera {
         cluster
     }
 
-    /// One of the servers.
     pub fn node(&self, node: usize) -> &Arc<MariaDb> {
         self.nodes.server(node)
     }
 
-    /// Where clients reach a node: host and port.
     pub fn address(&self, node: usize) -> String {
         self.node(node).address().to_string()
     }
 
     /// Starts a node that was killed or stopped, and waits until it takes part.
     pub fn restart(&self, node: usize) {
-        // One that meets no majority gives up by itself, where the others are still looking for each other.
+        // A node that finds no majority gives up while the others are still looking for each other. Try again.
         for _ in 0..4 {
             let position = self.recovered(node);
             if self.try_launch(node, &self.members(), Some(&position)).is_ok() {
@@ -125,8 +121,8 @@ impl Galera {
         panic!("node {node} does not come back\n{}", self.node(node).log());
     }
 
-    /// Starts all nodes after all were killed, the one that is furthest in the cluster's history first, as
-    /// an administrator should, and waits until they take part.
+    /// Starts all nodes after all were killed, and waits until they take part. As an administrator should, it starts
+    /// the node that is furthest in the history first.
     pub fn restart_all(&self) {
         let positions: Vec<_> = (0..NODES).map(|node| self.recovered(node)).collect();
         let number =
@@ -136,7 +132,7 @@ impl Galera {
         let text = fs::read_to_string(&state).expect("it is there");
         let text = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
         fs::write(&state, text).expect("it writes");
-        // With what they knew of each other, they would wait for each other.
+        // With their last views, the nodes would wait for each other.
         for node in self.nodes.servers() {
             let view = node.folder().join("data/gvwstate.dat");
             assert!(!view.exists() || fs::remove_file(view).is_ok(), "it is removed");
@@ -147,12 +143,11 @@ impl Galera {
         }
     }
 
-    /// The network that the nodes are in.
     pub fn network(&self) -> &Network {
         self.nodes.network()
     }
 
-    /// Waits until a node sees so many, itself included, and takes statements if they are a majority.
+    /// Waits until a node sees `size` nodes, itself included, and is ready if they are a majority.
     pub fn wait_for(&self, node: usize, size: usize) {
         let deadline = Instant::now() + 4 * LIMIT;
         let is_ready = if 2 * size > NODES { "ON" } else { "OFF" };
@@ -172,7 +167,7 @@ impl Galera {
         }
     }
 
-    /// What a node says of itself, such as `wsrep_cluster_size`.
+    /// Returns a status variable of a node, such as `wsrep_cluster_size`.
     pub fn status(&self, node: usize, name: &str) -> String {
         self.try_status(node, name).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -197,12 +192,11 @@ impl Galera {
         let mut arguments = self.arguments_of(node, members);
         arguments.extend(position.map(|position| format!("--wsrep-start-position={position}")));
         self.node(node).set_arguments(arguments);
-        // It answers once it takes part.
+        // It answers as soon as it takes part.
         self.node(node).start_by(Instant::now() + 4 * LIMIT)
     }
 
-    /// The place in the cluster's history at which a killed node's files are. Debian's unit of systemd
-    /// asks the same way.
+    /// Returns the position of a killed node's files in the cluster's history, asked for as Debian's systemd unit does.
     fn recovered(&self, node: usize) -> String {
         let server = self.node(node);
         server.set_arguments(self.arguments_of(node, &self.members()));
@@ -214,7 +208,7 @@ impl Galera {
         position.trim().to_owned()
     }
 
-    /// A node is given up after two seconds without an answer, where the default is five.
+    /// The cluster drops a node after two seconds without an answer; the default is five.
     fn arguments_of(&self, node: usize, members: &str) -> Vec<String> {
         let address = self.network().address(node);
         let mut arguments = vec![
@@ -224,7 +218,7 @@ impl Galera {
             "--wsrep-cluster-name=uidring".into(),
             format!("--wsrep-cluster-address=gcomm://{members}"),
             format!("--wsrep-node-address={address}"),
-            // What a node lacks comes from a cache; see above.
+            // A node gets what it lacks from a cache; see `Galera`.
             "--wsrep-sst-method=cached".into(),
             "--binlog-format=ROW".into(),
             "--innodb-autoinc-lock-mode=2".into(),
@@ -238,7 +232,7 @@ impl Galera {
     }
 }
 
-/// Faults are about any node, of nodes that have found each other.
+/// Faults hit any node, once all nodes have found each other.
 impl Servers for Galera {
     fn choose(&self) -> usize {
         (0..NODES).for_each(|node| self.wait_for(node, NODES));
@@ -246,7 +240,7 @@ impl Servers for Galera {
     }
 }
 
-/// A server that is down, with its script.
+/// Creates a server with its script, not started.
 fn server(network: &Arc<Network>, node: usize) -> MariaDb {
     let server = MariaDb::without_files().at(Some(network.host(node)), [PORT, 0]);
     let folder = server.folder().display().to_string();

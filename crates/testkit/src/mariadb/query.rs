@@ -1,17 +1,17 @@
-//! A statement in a session of its own.
+//! Statements in their own sessions.
 
 use std::time::Duration;
 
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Conn, OptsBuilder};
 
-/// One session with one statement, at most as long as the limit.
+/// Executes one statement in its own session, within the limit.
 pub fn query<T: FromRow + Send + 'static>(
     opts: OptsBuilder,
     limit: Duration,
     sql: &str,
 ) -> Result<Vec<T>, String> {
-    // A server may be told not to commit by itself; the helpers' statements count in any case.
+    // The server's default may be no autocommit, but helpers' statements must commit.
     let opts = opts.init(vec!["SET autocommit = 1"]);
     let session = async {
         let mut connection = Conn::new(opts).await?;

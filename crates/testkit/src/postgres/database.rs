@@ -49,7 +49,7 @@ impl Databases for Settings {
         Box::new(move |sql| runtime.block_on(client.batch_execute(sql)).expect("executed"))
     }
 
-    /// For another user.
+    /// Uses another user, to whom nothing else is granted.
     fn grant(database: &Database, page: &str, beginning: &str) -> String {
         let user = limited(database);
         let create = format!("CREATE ROLE {user} LOGIN PASSWORD '{}'", database.password());
@@ -81,7 +81,7 @@ impl Databases for Settings {
     }
 }
 
-/// The user with no other rights.
+/// The user with limited rights.
 fn limited(database: &Database) -> String {
     format!("{}_limited", database.user())
 }
@@ -92,7 +92,7 @@ impl Database {
         self.run("pg_dump", &["--format=custom", "--file=backup"]);
     }
 
-    /// Puts the backup back, over the tables as they are.
+    /// Restores the backup over the present tables.
     pub fn restore(&self) {
         self.run("pg_restore", &["--clean", "--if-exists", "backup"]);
     }
@@ -106,7 +106,7 @@ impl Database {
         });
     }
 
-    /// The rows of the user's query, as texts.
+    /// Returns the rows of the user's query, as texts.
     pub fn query(&self, sql: &str) -> Rows {
         let config = self.url().parse().expect("a URL");
         query(&config, LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))

@@ -1,4 +1,4 @@
-//! A private PgBouncer in front of a private server, of Debian's package `pgbouncer`.
+//! A private PgBouncer in front of a private server, from Debian's package `pgbouncer`.
 
 use std::fs;
 use std::net::TcpStream;
@@ -12,12 +12,12 @@ use crate::server::{Kind, Server};
 
 pub type PgBouncer = Server<Pooler>;
 
-/// The settings, without the port.
+/// The settings without the port.
 pub struct Pooler(String);
 
 impl PgBouncer {
-    /// A pooler in this mode (`transaction`, `session`, `statement`) that has so many connections to the
-    /// server for a database and its user.
+    /// Starts a pooler in this mode (`transaction`, `session`, `statement`), with this many server connections for a
+    /// database and its user.
     pub fn start(database: &Database, mode: &str, connections: u32) -> Arc<Self> {
         let folder = own_folder();
         let path = folder.path().display();

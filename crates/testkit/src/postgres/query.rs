@@ -1,13 +1,13 @@
-//! Statements in a session of their own.
+//! Statements in their own sessions.
 
 use std::time::Duration;
 
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
-/// Rows of texts; NULL is `NULL`.
+/// Rows of texts. NULL is `NULL`.
 pub type Rows = Vec<Vec<String>>;
 
-/// One session with these statements, at most as long as the limit.
+/// Executes statements in one session, within the limit.
 pub fn query(config: &Config, limit: Duration, sql: &str) -> Result<Rows, String> {
     let session = async {
         let (client, connection) = config.connect(NoTls).await?;

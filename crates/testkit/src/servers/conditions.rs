@@ -1,5 +1,5 @@
-//! What a server has to be like so that nothing comes twice: settings that keep what is committed, tables of a known
-//! version. Each test needs a process of its own, since the log is the process's.
+//! What a server must provide so that no id repeats: durable settings and tables of a known version. Each test needs
+//! its own process, because the log is per process.
 
 use uidring::segment::LoadError;
 use uidring::{Error, Layout};
@@ -13,14 +13,14 @@ use crate::request;
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
-/// Makes all tables, with a tag.
+/// Creates all tables and a tag.
 pub fn create<E: Engine>(store: &ServerStore<E>) {
     store.leases().create().expect("made");
     let segments = store.segments().create_table_if_missing(true);
     segments.create_tag(&new_tag("t", 10)).expect("created");
 }
 
-/// Does all that ids hang on, and returns what was refused.
+/// Uses each kind of table, and returns the errors.
 pub fn use_all<E: Engine>(store: &ServerStore<E>) -> [Option<String>; 3] {
     let assigned = store.worker_nodes().assign(&LAYOUT).err();
     let leased = store.leases().lease(&request(LAYOUT), &LeaseOptions::default()).err();
@@ -57,7 +57,7 @@ pub fn settings_that_may_lose_commits_are_told_once_and_refused_on_demand<T: Tes
     let database = shared::<T>();
     create(&store::<T>(&database));
     for (table, refusals) in T::TABLES.into_iter().zip([2, 1, 1]) {
-        // One store tells of a risk once, whichever table it is about.
+        // A store reports a risk once, for whichever table.
         let store = store::<T>(&database);
         database.execute(&T::make_forgetful(table));
         log.clear();
@@ -65,7 +65,7 @@ pub fn settings_that_may_lose_commits_are_told_once_and_refused_on_demand<T: Tes
         let advice = T::make_durable(table);
         assert_eq!(log.lines(&advice), 1, "{}", log.text());
         let refused = use_all(&store.require_durability());
-        // A lease needs the table of worker ids, too.
+        // A lease also needs the table of worker ids.
         let found = refused.iter().flatten().filter(|text| text.contains(&advice)).count();
         assert_eq!(found, refusals, "{refused:?}");
         database.execute(&advice);
@@ -83,12 +83,12 @@ pub fn tables_say_their_version_and_a_later_one_is_refused<T: TestedEngine>() {
         )
     };
     let comment = |table, text| database.execute(&T::set_comment(table, text));
-    // In the order of `use_all`, those that need the table.
+    // In the order of `use_all`: which uses need the table.
     let needed = [[true, true, false], [false, true, false], [false, false, true]];
     for (table, needed) in T::TABLES.into_iter().zip(needed) {
         let text = &database.column(&T::comment(table))[0];
         assert!(text.starts_with("uidring version 1"), "{text}");
-        // A table of Baidu's or Leaf's script says nothing of it.
+        // A table from Baidu's or Leaf's script has no version.
         for text in ["", "DB WorkerID Assigner for UID Generator"] {
             comment(table, text);
             assert_eq!(use_all(&store), [None, None, None], "{table}");

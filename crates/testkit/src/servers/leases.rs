@@ -1,4 +1,4 @@
-//! Leases of worker ids: what a start locks, and what becomes of a lease when somebody changes the table.
+//! Leases of worker ids: what a start locks, and what changes of the table by others do to a lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,19 +54,19 @@ pub(super) fn rows<T: TestedEngine>(database: &DatabaseOf<T>) -> Vec<LeaseRow> {
     leases::<T>(database).list().expect("listed")
 }
 
-/// It works within a runtime, too.
+/// Also within a runtime.
 pub fn a_start_passes_over_what_another_has_locked<T: TestedEngine>() {
     let database = database::<T>();
     drop([(); 2].map(|()| acquire::<T>(&database)));
     let mut other = database.session();
     other("BEGIN");
     other("SELECT * FROM UIDRING_LEASE WHERE WORKER_ID = 1 FOR UPDATE");
-    // It is locked all the time, so that a start that waited for it would fail.
+    // It stays locked, so a start that waited for it would fail.
     let [runtime, _] = runtimes();
     assert_eq!(runtime.block_on(async { acquire::<T>(&database) }).worker_id(), 2);
 }
 
-/// It spends no new id: whoever has locked a row may give it back.
+/// It uses up no new id, because the one with the lock may give a row back.
 pub fn a_start_waits_where_everything_is_locked<T: TestedEngine>() {
     let database = database::<T>();
     drop([(); 5].map(|()| acquire::<T>(&database)));
@@ -84,7 +84,7 @@ pub fn a_start_waits_where_everything_is_locked<T: TestedEngine>() {
     assert_eq!(rows::<T>(&database).len(), 5);
 }
 
-/// Somebody has changed the table by hand.
+/// As after a manual change of the table.
 pub fn a_row_that_cannot_be_read_is_lost<T: TestedEngine>() {
     let database = database::<T>();
     let lease = acquire::<T>(&database);
@@ -99,7 +99,7 @@ pub fn a_row_that_cannot_be_read_is_lost<T: TestedEngine>() {
     }
 }
 
-/// As after a migration that lost it: two holders of one worker id would repeat their ids.
+/// As after a migration that lost the key. Two holders of one worker id would repeat ids.
 pub fn a_table_without_its_key_has_no_second_holder<T: TestedEngine>() {
     let database = database::<T>();
     let first = acquire::<T>(&database);
@@ -129,7 +129,7 @@ pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
     let leases = store.leases();
     let lease = || leases.lease(&request(layout()), &options(5_000)).expect("free");
     let first = cached(lease()).next_uid().expect("ready");
-    // The same row again, above what it was used for.
+    // The same row again, above what was issued from it.
     let again = cached(lease());
     assert!(again.next_uid().expect("ready") > first);
     assert_eq!(leases.list().expect("listed")[0].worker_id, 1);
@@ -140,7 +140,7 @@ pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
     until("the fence", || again.next_uid() == Err(TakeError::LeaseLost));
 }
 
-/// The docs let the counter begin above another table's.
+/// The docs let the counter begin above that of another table.
 pub fn leases_begin_above_what_the_docs_set<T: TestedEngine>() {
     let (page, beginning) = T::BEGIN_ABOVE;
     let database = database::<T>();
@@ -151,7 +151,7 @@ pub fn leases_begin_above_what_the_docs_set<T: TestedEngine>() {
     assert_eq!(lease.worker_id(), 5_001);
 }
 
-/// What a paused start has read is old when it goes on, and its row another's: it takes another one.
+/// What a paused start has read is stale when it goes on, and its row belongs to another. It takes the next one.
 pub fn a_paused_start_keeps_no_row_from_others<T: TestedEngine>() {
     let database = database::<T>();
     drop(acquire::<T>(&database));
@@ -183,7 +183,7 @@ pub fn a_paused_start_keeps_no_row_from_others<T: TestedEngine>() {
     });
 }
 
-/// A start that has found none free then counts who holds them.
+/// A start that finds no free worker id then counts who holds them.
 pub fn what_is_given_back_before_it_is_counted_is_taken<T: TestedEngine>() {
     let database = database::<T>();
     let bits = Bits { time: 44, worker: 1, sequence: 10 };

@@ -1,4 +1,4 @@
-//! A range of worker ids: what it needs of an account, a server and its tables.
+//! Ranges of worker ids: what they need from an account, a server and its tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ fn nodes<T: TestedEngine>(database: &DatabaseOf<T>) -> NodesOf<T> {
     store::<T>(database).deadline(Duration::from_secs(30)).worker_nodes()
 }
 
-/// A fresh database with all tables and this range.
+/// Creates a database with all tables and this range.
 fn database<T: TestedEngine>(first: u64, last: u64) -> DatabaseOf<T> {
     let database = shared::<T>();
     store::<T>(&database).leases().create().expect("created");
@@ -39,7 +39,7 @@ fn refusal<T: TestedEngine>(nodes: &NodesOf<T>) -> String {
     told(&nodes.assign(&LAYOUT).expect_err("refused"), nodes)
 }
 
-/// Starts must not go beyond a range that their account may not see.
+/// Starts must not leave a range that their account may not read.
 pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
     let (page, beginning) = T::GRANT_RANGE;
     for table in [0, 1] {
@@ -96,7 +96,7 @@ pub fn without_its_table_nothing_is_handed_out<T: TestedEngine>() {
     assert!(matches!(error.store(), Some(TableError::RangeInUse { newest: 100, .. })), "{error:?}");
 }
 
-/// As Baidu's Java client does.
+/// Baidu's Java client ignores it.
 pub fn who_ignores_it_is_noticed<T: TestedEngine>() {
     let database = database::<T>(100, 101);
     let nodes = nodes::<T>(&database);
@@ -132,7 +132,7 @@ pub fn worker_ids_outside_are_not_reused<T: TestedEngine>() {
     reuse(3, 3).expect("one of the range");
 }
 
-/// Such as those of starts that began before the range was recorded.
+/// Starts that began before the range was recorded leave such leases.
 pub fn leases_outside_are_not_taken<T: TestedEngine>() {
     let database = database::<T>(3, 4);
     let store = store::<T>(&database);
@@ -167,7 +167,7 @@ pub fn leases_outside_are_not_taken<T: TestedEngine>() {
     record().expect("none is outside any more");
 }
 
-/// A start that has not seen the range is paused before it inserts its row, and before it commits.
+/// Pauses a start that has not seen the range before it inserts its row, and before it commits.
 pub fn recording_waits_for_starts_under_way<T: TestedEngine>() {
     let assign = |store: &StoreOf<T>| store.worker_nodes().assign(&layout()).expect("assigned");
     let lease = |store: &StoreOf<T>| {

@@ -1,5 +1,5 @@
-//! A database that is put back to an earlier state under live holders of all kinds: what they notice, what
-//! nobody can, and that the remedy of the docs works.
+//! A restore of an earlier database under live holders of all kinds: what they notice, what they cannot, and that the
+//! documented remedy works.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::{LIMIT, TestedEngine, store, with_tags};
 use crate::database::Databases;
 use crate::{docs, namespace, request};
 
-/// Few uids a tick, so that a holder comes to the end of its horizon, and renews, within a moment.
+/// Few uids a tick, so that a holder soon reaches its horizon and renews.
 fn layout() -> Layout {
     let bits = Bits { time: 41, worker: 8, sequence: 4 };
     Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
@@ -40,14 +40,14 @@ impl Holder {
         Ok(())
     }
 
-    /// Takes until it hears that its lease is lost.
+    /// Takes until the lease is lost.
     fn end(&mut self) {
         let begin = Instant::now();
         let error = loop {
             assert!(begin.elapsed() < LIMIT, "it goes on");
             match self.take() {
                 Err(error) => break error,
-                // It renews meanwhile.
+                // Give it time to renew.
                 Ok(()) => thread::sleep(Duration::from_millis(1)),
             }
         };
@@ -61,8 +61,8 @@ impl Holder {
     }
 }
 
-/// Holders of leases and the generator of segments end before they go on beside a successor; disposable
-/// worker ids come again; and after the remedy nothing does.
+/// Holders of leases and the segment generator end before they go on beside a successor. Disposable worker ids repeat.
+/// After the remedy nothing repeats.
 pub fn a_backup_that_is_restored_ends_live_holders<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &["t"]);
     let store = store::<T>(&database);
@@ -100,7 +100,7 @@ pub fn a_backup_that_is_restored_ends_live_holders<T: TestedEngine>() {
     };
     assert!(matches!(error, SegmentError::InvalidRow(_)), "{error}");
     assert!(error.to_string().contains("went back"), "{error}");
-    // No holder of a disposable worker id looks at the table again, and the table knows no better.
+    // Holders of disposable worker ids never read the table again, and the table has lost their rows.
     assert_eq!(nodes.assign(&layout()).expect("assigned"), assigned);
 
     let greatest = [&earlier, &later].map(|holder| holder.uids.last().expect("some"));

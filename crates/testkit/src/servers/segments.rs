@@ -1,5 +1,4 @@
-//! Segments from the table `leaf_alloc`: what is reserved, what is refused, and what becomes of a load when
-//! something fails.
+//! Segments from the table `leaf_alloc`: what is reserved, what is refused, and what failures do to a load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +17,7 @@ use crate::chain;
 use crate::database::Databases;
 use crate::proxy::{Proxy, Verdict};
 
-/// What a deadline and a busy machine take together at most.
+/// The most that a deadline takes on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
 const TAGS: [&str; 4] = ["a", "b", "c", "d"];
@@ -51,7 +50,7 @@ pub fn a_missing_table_is_made_only_when_asked<T: TestedEngine>() {
     assert_eq!(range(&mut segments, "t"), (1, 11));
 }
 
-/// As after a migration that lost it: whoever took one of two rows would repeat what the other has handed out.
+/// As after a migration that lost the key. A client that took one of two rows would repeat the other's ids.
 pub fn a_table_without_its_key_repeats_nothing<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &["t", "u"]);
     for statement in [
@@ -91,7 +90,7 @@ pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
     assert!(text.contains("a new tag INSERT"), "{text}");
 }
 
-/// Also with several runtimes around, none of which it may use or disturb.
+/// Several runtimes exist; it must neither use nor disturb any.
 pub fn it_works_within_runtimes_and_without<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &["t"]);
     let mut segments = store::<T>(&database).segments();
@@ -119,7 +118,7 @@ pub fn a_connection_that_broke_while_idle_is_no_failure<T: TestedEngine>() {
     });
     let mut segments = through::<T>(&database, &proxy).segments();
     assert_eq!(range(&mut segments, "t"), (1, 11));
-    // The load itself finds what broke just before it.
+    // The load itself notices a connection that just broke.
     for (pause, start) in [(0, 11), (1_100, 21)] {
         proxy.cut();
         thread::sleep(Duration::from_millis(pause));
@@ -130,7 +129,7 @@ pub fn a_connection_that_broke_while_idle_is_no_failure<T: TestedEngine>() {
     assert_eq!(connections.load(Ordering::Relaxed), 3);
 }
 
-/// As behind a firewall that has forgotten the connection: whatever is sent gets no answer.
+/// As if a firewall had forgotten the connection: nothing that is sent gets an answer.
 pub fn a_connection_that_went_silent_is_replaced_within_the_deadline<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &["t"]);
     let silent = Arc::new(AtomicBool::new(false));
@@ -180,7 +179,7 @@ pub fn a_server_that_is_away_costs_a_call_one_deadline<T: TestedEngine>() {
     assert!(next.0 >= 21 && max_id::<T>(&database, "t") == next.1, "{next:?}: {text}");
 }
 
-/// Somebody keeps one tag's row locked: the others are loaded all the same.
+/// The other tags are loaded although one row stays locked.
 pub fn a_locked_row_is_an_error_for_its_tag_alone<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &["t", "u"]);
     let mut segments = store::<T>(&database).segments();
@@ -197,7 +196,7 @@ pub fn a_locked_row_is_an_error_for_its_tag_alone<T: TestedEngine>() {
     assert_eq!(range(&mut segments, "t"), (1, 11), "nothing was spent");
 }
 
-/// A row of a tag that was not asked for does not hold up those that were.
+/// A locked row of another tag must not delay these.
 pub fn only_the_rows_of_the_tags_are_locked<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &["a", "b", "bb", "c", "d"]);
     let mut other = database.session();
@@ -225,12 +224,12 @@ pub fn tags_that_wait_are_loaded_in_one_transaction<T: TestedEngine>() {
     assert_eq!(starts(&mut segments), [1; 4]);
     let log = statements_of::<T>(&server, || assert_eq!(starts(&mut segments), [11; 4]));
     let count = |words: &str| log.matches(words).count();
-    // Statements are kept prepared.
+    // Statements stay prepared.
     assert_eq!(T::TRANSACTION.map(count), [1, 1], "{log}");
     assert_eq!((count("FOR UPDATE"), count("UPDATE leaf_alloc")), (1, 1), "{log}");
 }
 
-/// The others are loaded, and its row stays as it is.
+/// The other tags are loaded, and its row stays unchanged.
 pub fn a_trigger_of_one_tag_concerns_that_tag_alone<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &TAGS);
     let mut segments = store::<T>(&database).segments();
@@ -247,7 +246,7 @@ pub fn a_trigger_of_one_tag_concerns_that_tag_alone<T: TestedEngine>() {
     }
 }
 
-/// The range that was reserved by then is given up with all others of its transaction.
+/// The range reserved by then is dropped, with all others of its transaction.
 pub fn an_answer_to_the_commit_that_is_lost_repeats_nothing<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &TAGS);
     let proxy = lost_commit::<T>(&database);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::chain;
 
-/// A database with the tag `t`, at 70 with step 10.
+/// Creates a database with the tag `t`, at 70 with step 10.
 fn database<T: TestedEngine>() -> DatabaseOf<T> {
     let database = shared::<T>();
     let table = store::<T>(&database).segments().create_table_if_missing(true);
@@ -48,7 +48,7 @@ pub fn tags_are_added_changed_and_deleted<T: TestedEngine>() {
     assert!(is_lacking(&segments.delete_tag("t").expect_err("gone")));
 }
 
-/// Whoever deletes a tag must learn where it ended, even if nobody knows whether it is gone.
+/// A person who deletes a tag must learn where it ended, even if the deletion is uncertain.
 pub fn a_change_whose_answer_was_lost_is_not_tried_again<T: TestedEngine>() {
     for is_deleted in [false, true] {
         let database = database::<T>();
@@ -94,7 +94,7 @@ pub fn a_row_with_null_stops_its_own_tag_alone<T: TestedEngine>() {
             segments.set_step("t", 5).expect("set right");
             continue;
         }
-        // Nobody would know where its ids ended.
+        // Nobody could tell where its ids ended.
         for refused in [segments.delete_tag("t"), segments.set_step("t", 20)] {
             let text = chain(&refused.expect_err("refused"));
             assert!(text.contains("the max_id of tag `t` is NULL"), "{text}");

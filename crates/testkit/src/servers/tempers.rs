@@ -1,4 +1,4 @@
-//! Servers and users whose defaults differ: what was confirmed is committed under all of them.
+//! Servers and users with unusual defaults: under all of them, what is confirmed is committed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub fn servers_of_every_temper_commit_what_they_confirm<T: TestedEngine>() {
                 "{settings:?}"
             );
             assert_eq!(range(&mut two, "t"), (start + 10, start + 20), "{settings:?}");
-            // A kept connection must not see the rows of long ago.
+            // A kept connection must not see old rows.
             assert_eq!(
                 one.tags().expect("listed")[0].max_id,
                 Ok(start as i64 + 20),

@@ -17,7 +17,7 @@ const LAYOUT: Layout = Layout::UID_GENERATOR;
 
 type NodesOf<T> = ServerWorkerNodes<<T as TestedEngine>::Engine>;
 
-/// A fresh database with a fresh table.
+/// Creates a database and the table.
 fn table<T: TestedEngine>() -> (DatabaseOf<T>, NodesOf<T>) {
     let database = shared::<T>();
     let nodes = store::<T>(&database).worker_nodes();
@@ -74,7 +74,7 @@ pub fn assignments_work_within_runtimes<T: TestedEngine>() {
         let builds: Vec<_> = (0..8)
             .map(|_| {
                 let source = Arc::clone(&nodes);
-                // As an asynchronous program builds its generators.
+                // This is how an async program builds its generators.
                 runtime.spawn_blocking(move || {
                     CachedUidGenerator::builder().layout(LAYOUT).worker_from(source).build()
                 })
@@ -150,7 +150,7 @@ pub fn a_counter_that_went_backwards_is_refused<T: TestedEngine>() {
     T::set_next_key(&database, 2);
     let text = refusal::<T>(&nodes);
     assert!(text.contains("key 2 ") && text.contains("greatest in WORKER_NODE, 1000"), "{text}");
-    // Into the rows themselves: the server refuses for us.
+    // Next keys that are in use: the server itself refuses.
     T::set_next_key(&database, 1_000);
     let text = refusal::<T>(&nodes);
     assert!(T::KEY_TAKEN.iter().all(|words| text.contains(words)), "{text}");
@@ -178,7 +178,7 @@ pub fn pruning_keeps_the_newest_row_and_the_counter<T: TestedEngine>() {
     server.stop();
     server.start_again();
     assert_eq!(assign::<T>(&nodes), 6);
-    // More than one statement removes.
+    // More rows than one statement removes.
     let rows = |id: &str, of: &str| {
         database.execute(&format!(
             "INSERT INTO WORKER_NODE SELECT {id}, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED
@@ -187,7 +187,7 @@ pub fn pruning_keeps_the_newest_row_and_the_counter<T: TestedEngine>() {
     };
     rows("-1", "ID = 5");
     (0..15).for_each(|power| rows(&format!("ID - {}", 1 << power), "ID < 0"));
-    // It waits for no start that has a key already, whose row is locked.
+    // Pruning does not wait for a start that has a key already and locks its row.
     let mut start = database.session();
     start("BEGIN");
     start(

@@ -1,4 +1,4 @@
-//! What starts cost: how often they connect, and ask, where the store is at a port.
+//! The cost of starts: how often they connect and ask, for stores with a port.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::setting::{Setting, place};
 use super::store::Place;
 use crate::proxy::{Proxy, Verdict};
 
-/// A way to the store on which all is counted.
+/// A route to the store that counts.
 pub struct Counted {
     proxy: Option<Proxy>,
     seen: Arc<Mutex<Seen>>,
@@ -37,12 +37,12 @@ impl Counted {
         Self { proxy, seen }
     }
 
-    /// Counts from here.
+    /// Starts counting from 0.
     pub fn begin(&self) {
         *self.seen.lock().expect("whole") = Seen::default();
     }
 
-    /// Where another host starts, by this way.
+    /// Returns the place of a start on another host, on this route.
     pub fn place(&self, setting: &Setting) -> Place {
         match &self.proxy {
             Some(proxy) => place(setting.site().address_at(proxy.port())),

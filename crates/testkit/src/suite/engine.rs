@@ -1,4 +1,4 @@
-//! The stores on a database server as a [`Store`] of the suite.
+//! Stores on a database server as a [`Store`] of the suite.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::tables;
 use crate::database::{Database, Databases};
 use crate::servers::{TestedEngine, new_tag};
 
-/// The store of an engine, and with which settings its servers start.
+/// An engine's store, with the settings of its servers.
 pub struct StoreOn<T> {
     settings: &'static [&'static str],
     engine: PhantomData<fn() -> T>,
@@ -33,7 +33,7 @@ fn open<T: TestedEngine>(place: &Place) -> Result<ServerStore<T::Engine>, Error>
 
 impl<T: TestedEngine> Store for StoreOn<T> {
     fn start(&self) -> Box<dyn Site> {
-        // A lease keeps its connection.
+        // Each lease keeps a connection.
         let settings = [&[T::MANY_CONNECTIONS], self.settings].concat();
         DatabaseSite::<T>::with_tables(T::Kind::start_with(&settings).database())
     }

@@ -1,5 +1,5 @@
-//! Many starts at once: as many as there are worker ids have one each, and the others learn that there are
-//! no more. 100 of them, or as many as `UIDRING_HERD` says.
+//! Many starts at once, 100 or `UIDRING_HERD`: each gets its own worker id while there are some, and the others learn
+//! that there are no more.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -17,14 +17,14 @@ use crate::chain;
 
 const STARTS: &str = "UIDRING_HERD";
 
-/// How many tables starts of two layouts meet on.
+/// How many tables the starts of two layouts are tried on.
 const TABLES: usize = 4;
 
 fn starts() -> usize {
     env::var(STARTS).map_or(100, |text| text.parse().expect("a number"))
 }
 
-/// Each of them in a thread of its own, as soon as all are there.
+/// Runs the starts at once, each in its own thread.
 fn at_once<T: Send>(start: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (together, done) = (&Barrier::new(starts()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -40,7 +40,7 @@ fn at_once<T: Send>(start: impl Fn(usize) -> T + Sync) -> Vec<T> {
     done.into_inner().expect("no panic")
 }
 
-/// How many bits have more worker ids than there are starts.
+/// Returns a number of bits with more worker ids than starts.
 fn bits() -> u8 {
     u8::try_from(usize::BITS - starts().leading_zeros()).expect("few")
 }
@@ -59,10 +59,10 @@ pub fn each_of_many_starts_has_a_worker_id(store: &'static dyn Store) {
     eprintln!("{} starts: {took:?}, {counted}", starts());
 }
 
-/// Two herds on one table: the first finds it empty, the second as many free as it has starts.
+/// Two herds on one table. The first finds it empty, the second finds a free row for each start.
 pub fn each_of_many_starts_has_a_lease_where_enough_are_free(store: &'static dyn Store) {
     let setting = Setting::alone(store).worker_bits(bits());
-    // It has to outlive the leases, which are given back by the same way.
+    // It must outlive the leases, which go back over it.
     let counted = Counted::of(&setting);
     let mut before = None;
     for _ in 0..2 {
@@ -78,7 +78,7 @@ pub fn each_of_many_starts_has_a_lease_where_enough_are_free(store: &'static dyn
     }
 }
 
-/// The layout has fewer worker ids than there are starts; at first all are free, and then half of them.
+/// The layout has fewer worker ids than there are starts. First all of them are free, then half.
 pub fn as_many_starts_as_leases_are_free_have_one(store: &'static dyn Store) {
     let setting = Setting::alone(store).worker_bits(bits() - 1);
     let counted = Counted::of(&setting);
@@ -100,8 +100,8 @@ pub fn as_many_starts_as_leases_are_free_have_one(store: &'static dyn Store) {
     give_back(held);
 }
 
-/// Uids of two layouts may be the same number, whatever their worker ids. On a table that is new each time, since
-/// the first lease decides.
+/// Uids of two layouts may be equal, whatever their worker ids. Each round has a new table, because the first lease
+/// decides.
 pub fn starts_of_two_layouts_at_once_have_leases_of_one(store: &'static dyn Store) {
     for _ in 0..TABLES {
         let setting = Setting::shared(store);
@@ -114,7 +114,7 @@ pub fn starts_of_two_layouts_at_once_have_leases_of_one(store: &'static dyn Stor
         let ours = had[0].0;
         let error = refused.into_iter().find(|(of, _)| *of == ours);
         assert!(error.is_none(), "of the layout that others have: {error:?}");
-        // It stays so when nobody holds one any more.
+        // The layout stays when no lease is held any more.
         give_back(had.into_iter().filter_map(|(_, done)| done.ok()).collect());
         let error = lease(1 - ours).expect_err("the leases are of another layout");
         assert!(!is_none_free(&error), "{}", chain(&error));
@@ -122,7 +122,7 @@ pub fn starts_of_two_layouts_at_once_have_leases_of_one(store: &'static dyn Stor
     }
 }
 
-/// As many starts at once as there are to be, and what they got.
+/// Starts a herd, and returns what it got.
 fn herd(setting: &Setting, counted: &Counted) -> (Vec<Lease>, Vec<Error>) {
     counted.begin();
     let begin = Instant::now();
@@ -136,7 +136,7 @@ fn herd(setting: &Setting, counted: &Counted) -> (Vec<Lease>, Vec<Error>) {
     (leases, errors)
 }
 
-/// Several at once: each is an operation.
+/// Gives leases back, several at once, because each takes an operation.
 fn give_back(leases: Vec<Lease>) {
     let mut leases: Vec<_> = leases.into_iter().map(Some).collect();
     thread::scope(|scope| {

@@ -99,12 +99,12 @@ pub fn a_lease_that_nobody_renews_runs_out_and_no_sooner(store: &'static dyn Sto
     std::mem::forget(lease);
     let next = setting.lease_for(lasts, LIMIT).expect("it runs out");
     assert_eq!(next.worker_id(), id);
-    // A store's clock may count in hundredths of a second, rounded down.
+    // A store's clock may count hundredths of a second, rounded down.
     let grain = Duration::from_millis(20);
     assert!(begin.elapsed() + grain >= lasts, "had after {:?}", begin.elapsed());
 }
 
-/// The one with the wrong clock is ahead of all others: who comes next is above it all the same.
+/// The holder with the wrong clock is ahead of all others; the next one is still above it.
 pub fn clocks_that_are_set_repeat_nothing(store: &'static dyn Store) {
     let setting = Setting::shared(store).worker_bits(1);
     let now = SystemClock.now();
@@ -148,11 +148,11 @@ pub fn what_is_issued_was_in_the_store_before(store: &'static dyn Store) {
     assert!(row.horizon.is_some_and(|tick| exact.contains(&tick)), "{row:?}, and {last} is out");
 }
 
-/// Nothing that a holder does after somebody else's change undoes it.
+/// After a change by somebody else, the holder undoes nothing.
 pub fn a_change_by_others_ends_the_lease(store: &'static dyn Store) {
     let setting = Setting::shared(store).worker_bits(1);
     for change in [Change::Fenced, Change::Taken, Change::Twin, Change::Removed] {
-        // Before its first renewal, and in use.
+        // Before its first renewal, and while in use.
         let lease = setting.lease().expect("free");
         let id = lease.worker_id();
         setting.site().rows().change(id, change);
@@ -180,7 +180,7 @@ pub fn a_change_by_others_ends_the_lease(store: &'static dyn Store) {
     }
 }
 
-/// Others may have the worker id at once, above all that the holder may issue until it knows.
+/// Others may get the worker id at once, above all that the holder can issue until it notices.
 pub fn the_next_holder_after_a_fence_is_above_the_one_before(store: &'static dyn Store) {
     let setting = Setting::shared(store).worker_bits(1);
     let first = setting.generator(setting.lease_for(SHORT, Duration::ZERO).expect("free"));
@@ -207,7 +207,7 @@ pub fn the_next_holder_after_a_fence_is_above_the_one_before(store: &'static dyn
     assert!(setting.row(second.worker_id()).is_held);
 }
 
-/// The store has lost commits, and renews nothing on top of that.
+/// The store lost commits; the holder must not renew on top of that.
 pub fn a_horizon_that_was_set_back_ends_the_lease(store: &'static dyn Store) {
     let setting = Setting::shared(store).worker_bits(1);
     let generator = setting.generator(setting.lease_for(SHORT, Duration::ZERO).expect("free"));
@@ -224,13 +224,13 @@ pub fn a_horizon_that_was_set_back_ends_the_lease(store: &'static dyn Store) {
         thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(error, TakeError::LeaseLost);
-    // What it has issued is put into the row nevertheless.
+    // Its last uid is still written to the row.
     generator.close();
     let horizon = setting.row(id).horizon;
     assert!(horizon >= Some(setting.tick(last)), "{horizon:?}");
 }
 
-/// Each holds a worker id for a moment, and gives it back.
+/// Each holds a worker id briefly.
 pub fn many_threads_share_few_worker_ids(store: &'static dyn Store) {
     const ROUNDS: usize = 4;
     const THREADS: usize = 8;

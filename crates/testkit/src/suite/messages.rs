@@ -1,5 +1,5 @@
-//! Messages that are lost: each request and each answer of an operation in turn, with the connection. What was
-//! asked for may have been done or not.
+//! Lost messages: each request and each answer of an operation in turn is lost, with its connection. The request may or
+//! may not have been carried out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use super::store::{Place, Store};
 use crate::chain;
 use crate::proxy::{Direction, Proxy, Verdict};
 
-/// No operation needs so many messages.
+/// More messages than any operation needs.
 const MANY: usize = 500;
 
 const WAYS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
@@ -26,7 +26,7 @@ struct Lossy {
 }
 
 impl Lossy {
-    /// It loses message number `number` of this direction.
+    /// Loses message `number` of this direction.
     fn new(setting: &Setting, way: Direction, number: usize) -> Self {
         let (seen, lost) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
         let proxy = Proxy::with(setting.site().port().expect("a port"), {
@@ -51,7 +51,7 @@ impl Lossy {
     }
 }
 
-/// A store may try again by itself, or say that another attempt may succeed.
+/// A store may retry by itself, or say that a retry may succeed.
 #[track_caller]
 fn done<T>(result: Result<T, Error>, what: &str) -> Option<T> {
     match result {
@@ -64,7 +64,7 @@ fn done<T>(result: Result<T, Error>, what: &str) -> Option<T> {
     }
 }
 
-/// Does the operation once for each of its messages, which is lost, and says how many there are.
+/// Runs the operation once for each of its messages, which is lost. Prints how many there are.
 fn for_each_message(setting: &Setting, mut operation: impl FnMut(&Lossy, &str)) {
     for way in WAYS {
         let count = (0..MANY).find(|&number| {
@@ -89,18 +89,18 @@ pub fn a_start_that_loses_a_message_has_a_new_worker_id(store: &'static dyn Stor
     });
 }
 
-/// It finds again what it has taken, and gives back what it has.
+/// It finds its worker id again, and gives it back.
 pub fn a_holder_that_loses_a_message_keeps_and_returns_its_worker_id(store: &'static dyn Store) {
     let setting = Setting::shared(store).worker_bits(1);
     let (mut last, mut id) = (None, None);
     for_each_message(&setting, |lossy, what| {
-        // Longer than it waits: what an earlier start has not given back is missed.
+        // The lease outlasts the wait, so an earlier lease that was not given back would be missed.
         let Some(lease) = done(setting.lease_at(&lossy.place(&setting), LONG, LIMIT), what) else {
             return;
         };
         assert_eq!(*id.get_or_insert(lease.worker_id()), lease.worker_id(), "{what}");
         assert!(lease.after() >= last, "{what}: {:?} is below {last:?}", lease.after());
-        // Its first renewal is tried again.
+        // Its first renewal is retried.
         let generator = setting.try_generator(lease);
         let generator = generator.unwrap_or_else(|error| panic!("{what}: {}", chain(&error)));
         for _ in 0..10 {
@@ -128,7 +128,7 @@ pub fn a_renewal_that_loses_a_message_is_made_again(store: &'static dyn Store) {
         }
     });
     let at = place(setting.site().address_at(proxy.port()));
-    // An attempt that a starved server leaves without an answer takes five seconds of it.
+    // An attempt that a busy server leaves unanswered uses up five seconds of it.
     let lasts = SHORT * 2;
     let lease = setting.lease_at(&at, lasts, Duration::ZERO).expect("free");
     let generator = setting.generator(lease);
@@ -145,7 +145,7 @@ pub fn a_renewal_that_loses_a_message_is_made_again(store: &'static dyn Store) {
             armed.load(Ordering::SeqCst) == FORWARD
         });
     }
-    // It would be over if the last had not been made again.
+    // The lease would be over without the retry of the last renewal.
     let begin = Instant::now();
     while begin.elapsed() < lasts {
         take();

@@ -14,7 +14,7 @@ use crate::chain;
 
 const WIDE: Layout = Layout::UID_GENERATOR;
 
-/// A start that comes while the server is down waits for it.
+/// A start while the server is down waits for it.
 pub fn worker_ids_go_on_after_a_crash(store: &'static dyn Store) {
     let setting = Setting::alone(store);
     let mut last = None;
@@ -38,7 +38,7 @@ pub fn worker_ids_go_on_after_a_crash(store: &'static dyn Store) {
     }
 }
 
-/// Uids flow on without it, and what was issued is in the store afterwards.
+/// Uids flow on without the server. Afterwards the store covers what was issued.
 pub fn a_restart_within_the_lease_is_not_noticed(store: &'static dyn Store) {
     let setting = Setting::alone(store).worker_bits(1);
     let lease = setting.lease_for(Duration::from_secs(24), Duration::ZERO).expect("free");
@@ -62,8 +62,8 @@ pub fn a_restart_within_the_lease_is_not_noticed(store: &'static dyn Store) {
     assert!(lease.after() >= Some(last), "{:?} is below {last}", lease.after());
 }
 
-/// No attempt may take so long that the end of the lease is missed: neither that of the holder, nor that of
-/// a close. What the server finds in its mail afterwards does no harm.
+/// No attempt of the holder or of a close may block past the end of the lease. Requests that the server finds when it
+/// continues do no harm.
 pub fn a_frozen_server_ends_the_lease_in_time(store: &'static dyn Store) {
     let lasts = Duration::from_secs(3);
     let setting = Setting::alone(store).worker_bits(1);
@@ -83,7 +83,7 @@ pub fn a_frozen_server_ends_the_lease_in_time(store: &'static dyn Store) {
     assert!(setting.generator(lease).next_uid().expect("ready") > last);
 }
 
-/// At any moment of a load. A range whose commit was not confirmed is given up: it may leave a gap.
+/// At any moment of a load. A range with an unconfirmed commit is dropped, which may leave a gap.
 pub fn a_server_that_is_killed_repeats_no_range(store: &'static dyn Store) {
     let setting = with_tag(Setting::alone(store), 20);
     let builder = SegmentGenerator::builder(open(&setting)).step_factor(1);
@@ -134,7 +134,7 @@ pub fn a_frozen_server_repeats_no_range(store: &'static dyn Store) {
     assert_eq!(max_id_of_tag(&setting), next.1);
 }
 
-/// Says that it is over at the end of a test, however that comes: nothing waits without end.
+/// Tells the threads to end when a test ends, even by a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,5 +1,4 @@
-//! Holders of leases in processes of their own, which are killed, paused for longer than their lease lasts,
-//! or have a clock that is wrong.
+//! Holders of leases in their own processes, which are killed, paused beyond their lease, or have a wrong clock.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -18,13 +17,13 @@ use crate::child::{Child, this_test};
 use crate::namespace::fresh;
 use crate::{chain, request};
 
-/// So long that a busy machine renews it all the same.
+/// Long enough for a busy machine to renew it.
 const LASTS: Duration = Duration::from_secs(3);
 
-/// What the process has to know: the store's address, and for how many milliseconds it waits for a lease.
+/// A holder's orders: milliseconds to wait for a lease, and the store's address.
 const ORDERS: &str = "UIDRING_SUITE_HOLDER";
 
-/// Not a test of its own: what a holder does. It tells of each uid before it takes another one.
+/// Not a test by itself: a holder. It prints each uid before it takes the next.
 pub fn child(store: &'static dyn Store) {
     if super::ranges::child(store) {
         return;
@@ -44,7 +43,7 @@ pub fn child(store: &'static dyn Store) {
         Err(error) => return println!("refused {}", chain(&error)),
     };
     println!("held {}", generator.worker_id());
-    // Ends with the other process.
+    // Ends when the parent closes its end.
     let input = thread::spawn(|| io::stdin().lines().next());
     let error = loop {
         match generator.next_uid() {
@@ -63,7 +62,7 @@ pub fn child(store: &'static dyn Store) {
     io::stdout().flush().expect("written");
 }
 
-/// A process that holds a lease, or was refused one. It is killed when this is dropped.
+/// A process that holds a lease or was refused one. Killed on drop.
 struct Holder {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -83,7 +82,7 @@ impl Holder {
             command
                 .env("LD_PRELOAD", faketime())
                 .env("FAKETIME", format!("{seconds:+}"))
-                // Only the wall clock: a monotonic clock does not jump.
+                // Only the wall clock; a monotonic clock does not jump.
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
         let mut child = Child::spawn(&mut command);
@@ -100,7 +99,7 @@ impl Holder {
         Self { child, lines, reader: Some(reader) }
     }
 
-    /// The rest of the line that begins so, as soon as it is there.
+    /// Returns the rest of the line with this beginning, once it is there.
     fn word(&self, begin: &str) -> Option<String> {
         let lines = self.lines.lock().expect("whole");
         // The test program may have begun the line.
@@ -117,7 +116,7 @@ impl Holder {
         self.wait();
     }
 
-    /// Lets it give back its lease.
+    /// Makes it give back its lease.
     fn close(&mut self) {
         drop(self.child.stdin());
         until("the holder's end", || self.word("closed").is_some());
@@ -161,7 +160,7 @@ pub fn the_lease_of_a_killed_holder_is_had_above_all_it_issued(
     }
 }
 
-/// Others take its worker id meanwhile, nothing comes twice, and soon after it goes on it knows.
+/// Meanwhile others get its worker id. Nothing repeats, and soon after it continues it notices.
 pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
     store: &'static dyn Store,
     test: &str,
@@ -179,7 +178,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
         thread::sleep(Duration::from_millis(1));
     }
     holder.child.thaw();
-    // While the first goes on with what it has.
+    // While the paused holder goes on with what it has.
     until("the end of the one that was paused", || {
         assert!(seen.insert(generator.next_uid().expect("held")));
         holder.word("ended ").is_some()
@@ -192,7 +191,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
     generator.next_uid().expect("still held");
 }
 
-/// A start whose host's clock is wrong by minutes neither takes a live lease, nor repeats anything.
+/// A start whose clock is wrong by minutes neither takes a live lease nor repeats anything.
 pub fn a_wrong_clock_ends_nobodys_lease(store: &'static dyn Store, test: &str) {
     const WRONG: i64 = 300;
     for seconds in [WRONG, -WRONG] {
@@ -217,7 +216,7 @@ pub fn a_wrong_clock_ends_nobodys_lease(store: &'static dyn Store, test: &str) {
         }
         wrong.close();
         assert!(wrong.uids().iter().all(|uid| *uid > last), "below {last}");
-        // Others may refuse what was used ahead of their clocks.
+        // Others may refuse a worker id that was used ahead of their clocks.
         if let Ok(lease) = setting.lease_for(LASTS, Duration::ZERO) {
             let next = setting.generator(lease).next_uid();
             assert!(wrong.uids().last() < next.as_ref().ok(), "{next:?}");
@@ -225,7 +224,7 @@ pub fn a_wrong_clock_ends_nobodys_lease(store: &'static dyn Store, test: &str) {
     }
 }
 
-/// Where Debian puts the library, in a folder named after the machine's architecture.
+/// Debian's library, in a folder named after the architecture.
 fn faketime() -> PathBuf {
     let folders = fs::read_dir("/usr/lib").expect("a folder of libraries").flatten();
     let paths = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));

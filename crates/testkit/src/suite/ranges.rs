@@ -1,4 +1,4 @@
-//! The contract of a range of worker ids that was recorded in a store.
+//! The contract of a recorded range of worker ids.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -18,13 +18,13 @@ use super::store::Store;
 use crate::chain;
 use crate::child::{Child, this_test};
 
-/// The address of the store, for a process that takes all worker ids.
+/// The store's address, for a process that takes all worker ids.
 const ADDRESS: &str = "UIDRING_SUITE_RANGE";
 
-/// How many threads of a process start at once.
+/// Threads of a process that start at once.
 const THREADS: usize = 6;
 
-/// Enough for every range here.
+/// A layout with room for every range here.
 fn wide() -> Layout {
     layout(8)
 }
@@ -46,7 +46,7 @@ fn refusal(setting: &Setting, first: u64, last: u64) -> String {
     chain(&error)
 }
 
-/// Starts until the range ends, and the error then.
+/// Takes worker ids until the range ends. Returns them and the error.
 fn assign_all(store: &dyn Store, address: &str) -> (Vec<u64>, Error) {
     let mut all = Vec::new();
     loop {
@@ -129,7 +129,7 @@ pub fn a_range_without_what_was_handed_out_is_refused(store: &'static dyn Store)
     let text = refusal(&setting, 100, 104);
     assert!(text.contains("up to 1 ") && text.contains("100-104"), "{text}");
     assert_eq!(setting.assign(wide()).expect("left"), 2);
-    // Rows of earlier starts may be gone, and their processes live.
+    // Rows of earlier starts may be gone while their processes live.
     setting.site().prune();
     refusal(&setting, 2, 104);
     record(&setting, 1, 3).expect("it has all");
@@ -147,8 +147,7 @@ pub fn a_range_that_the_layout_does_not_hold_is_used_up(store: &'static dyn Stor
     assert_used_up(&setting.lease_for(LONG, Duration::ZERO).expect_err("beyond the layout"));
 }
 
-/// Whoever starts while the range is recorded has a worker id of it or none, or the recording says that it came too
-/// late.
+/// A start during the recording gets a worker id of the range or none, or the recording reports a conflict.
 pub fn a_start_beside_the_recording_is_noticed(store: &'static dyn Store) {
     for round in 0..24 {
         let (first, last) = if round % 2 == 0 { (100, 199) } else { (1, 3) };
@@ -187,7 +186,7 @@ pub fn a_start_beside_the_recording_is_noticed(store: &'static dyn Store) {
     }
 }
 
-/// Not a test of its own: a process whose threads take all worker ids. Returns whether it was to.
+/// Not a test by itself: a process whose threads take all worker ids. Returns whether it was ordered to.
 pub fn child(store: &'static dyn Store) -> bool {
     let Ok(address) = env::var(ADDRESS) else { return false };
     for id in assign_together(store, &address) {

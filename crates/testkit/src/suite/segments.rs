@@ -13,7 +13,7 @@ use super::setting::{LIMIT, Setting};
 use super::store::Store;
 use crate::chain;
 
-/// The name of most tags, and the first id that is not theirs.
+/// The usual tag, and the first id beyond every tag's.
 const TAG: &str = "orders";
 const END: u64 = i64::MAX.unsigned_abs();
 
@@ -36,9 +36,8 @@ pub fn a_changed_step_holds_from_the_next_load_on(store: &'static dyn Store) {
     assert_eq!((loaded.start, loaded.end, loaded.table_step), (11, 15, 4));
 }
 
-/// Every range is as long as it says, they follow each other without a gap, and what stands in the table is
-/// their sum: whatever happens to the step meanwhile. A load that gives up, because the others had the row for
-/// too long, may leave a gap: nobody can tell whether it reserved its range.
+/// Each range has its declared length, ranges have no gaps, and the table holds their sum, whatever happens to the
+/// step. A load that gives up because others held the row too long may leave a gap: it may have reserved its range.
 pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
     const LOADERS: usize = 8;
     const LOADS: usize = 20;
@@ -58,7 +57,7 @@ pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
                 scope.spawn(move || {
                     let (mut table, begin) = (table, Instant::now());
                     let mut ranges = Vec::new();
-                    // On a busy machine the step changes seldom.
+                    // On a busy machine the step seldom changes.
                     while ranges.len() < LOADS || steps.lock().expect("whole").len() < 4 {
                         assert!(begin.elapsed() < LIMIT, "the step does not change");
                         let wanted = ranges.len() as u64 % 30;
@@ -117,7 +116,7 @@ pub fn each_request_of_a_call_is_answered_once(store: &'static dyn Store) {
     assert!(ranges[0].0 == 1 && ranges[0].1 == ranges[1].0 && ranges[1].1 == 31, "{ranges:?}");
 }
 
-/// Among more tags than are loaded in a transaction.
+/// With more tags than a transaction loads.
 pub fn a_tag_that_cannot_be_loaded_stops_no_other(store: &'static dyn Store) {
     const TAGS: usize = 140;
     let setting = tagged(store, 10);
@@ -161,7 +160,7 @@ pub fn a_tag_that_cannot_be_loaded_stops_no_other(store: &'static dyn Store) {
     }
 }
 
-/// Each loader asks for the tags in another order.
+/// Each loader asks in a different order.
 pub fn loads_of_many_tags_at_once_have_no_id_in_common(store: &'static dyn Store) {
     const TAGS: usize = 24;
     const LOADERS: usize = 4;
@@ -277,7 +276,7 @@ pub fn generators_at_once_repeat_no_id(store: &'static dyn Store) {
     assert!(*ids.last().expect("some") < max_id(&mut open(&setting), TAG));
 }
 
-/// A store with the tag, from 1.
+/// Starts a store with the tag, from 1.
 pub(super) fn tagged(store: &'static dyn Store, step: i64) -> Setting {
     with_tag(Setting::shared(store), step)
 }
@@ -317,7 +316,7 @@ fn range(table: &mut Box<dyn SegmentStore>, tag: &str, step: u64) -> (u64, u64) 
     (loaded.start, loaded.end)
 }
 
-/// The next range of the tag at its own step.
+/// Loads the next range of the tag at its own step.
 pub(super) fn load_tag(table: &mut Box<dyn SegmentStore>) -> Result<(u64, u64), LoadError> {
     load(table, TAG, 0).map(|loaded| (loaded.start, loaded.end))
 }

@@ -1,4 +1,4 @@
-//! A store under test, and what the properties ask of it.
+//! A store under test, and the operations that the properties need.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,22 +14,21 @@ use uidring::{
 use super::store::{Place, Row, Server, Site, Store, Terms};
 use crate::{chain, namespace, request};
 
-/// Longer than any test, on however busy a machine.
+/// Longer than any test takes on a busy machine.
 pub const LONG: Duration = Duration::from_secs(120);
 
-/// How long to wait for what has to come.
+/// How long to wait for an expected event.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long an operation may take.
+/// The limit of an operation.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A lease that a busy machine renews in time, and that a start which waits for its end does not wait for too long.
+/// Long enough for a busy machine to renew, short enough for a start to wait for the end.
 const HELD: Duration = Duration::from_secs(20);
 
-/// One that a busy machine renews in time all the same.
+/// Short, but a busy machine still renews it in time.
 pub const SHORT: Duration = Duration::from_secs(8);
 
-/// A store that was started for a test.
 pub struct Setting {
     store: &'static dyn Store,
     site: Box<dyn Site>,
@@ -37,17 +36,16 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A store that may share a server, and at most three leases.
+    /// Starts a store with at most three leases, maybe on a shared server.
     pub fn shared(store: &'static dyn Store) -> Self {
         Self { store, site: store.share(), layout: layout(2) }
     }
 
-    /// One with a server of its own.
     pub fn alone(store: &'static dyn Store) -> Self {
         Self { store, site: store.start(), layout: layout(2) }
     }
 
-    /// The same with uids of so many bits for the worker id.
+    /// Sets the number of bits for the worker id.
     pub fn worker_bits(self, bits: u8) -> Self {
         Self { layout: layout(bits), ..self }
     }
@@ -60,17 +58,16 @@ impl Setting {
         self.layout
     }
 
-    /// Where another host starts.
     pub fn place(&self) -> Place {
         place(self.site.address(0))
     }
 
-    /// A worker id of one start.
+    /// Starts once, and returns the worker id.
     pub fn assign(&self, layout: Layout) -> Result<u64, Error> {
         assign(self.store, &self.place(), layout)
     }
 
-    /// A lease longer than any test. Waits for one that another start is about to give back.
+    /// Leases a worker id for longer than any test. Waits for one that another start is about to give back.
     pub fn lease(&self) -> Result<Lease, Error> {
         self.lease_for(LONG, LIMIT)
     }
@@ -79,7 +76,7 @@ impl Setting {
         self.lease_at(&self.place(), lasts, wait_for)
     }
 
-    /// The same for another layout.
+    /// Leases a worker id for another layout, without waiting.
     pub fn lease_of(&self, layout: Layout) -> Result<Lease, Error> {
         let terms = Terms { lasts: LONG, wait_for: Duration::ZERO };
         self.store.lease(&self.place(), &request(layout), &terms)
@@ -94,7 +91,7 @@ impl Setting {
         self.store.lease(place, &request(self.layout), &Terms { lasts, wait_for })
     }
 
-    /// Holds all worker ids that are free: at least one.
+    /// Holds all free worker ids, of which there must be one.
     #[track_caller]
     pub fn hold_all(&self) -> Vec<CachedUidGenerator> {
         let hold = || self.lease_for(HELD, Duration::ZERO).map(|lease| self.generator(lease));
@@ -116,12 +113,11 @@ impl Setting {
         self.store.segments(&place(address))
     }
 
-    /// The server, which is this test's own.
     pub fn server(&self) -> &dyn Server {
         self.site.server().expect("a server of its own")
     }
 
-    /// What issues uids with the lease, as the first generator of a process.
+    /// Builds a generator with the lease, as the first of a process.
     #[track_caller]
     pub fn generator(&self, lease: Lease) -> CachedUidGenerator {
         self.try_generator(lease).unwrap_or_else(|error| panic!("{}", chain(&error)))
@@ -142,13 +138,13 @@ impl Setting {
     }
 }
 
-/// A layout with so many bits of worker ids; each test has a new store, and may have another one.
+/// Returns a layout with this many worker bits. Each test has a new store, so it can choose another layout.
 pub fn layout(worker: u8) -> Layout {
     let bits = Bits { time: 41, worker, sequence: 10 };
     Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
 }
 
-/// Where another host starts.
+/// Returns the place of a start on another host.
 pub fn place(address: String) -> Place {
     static STARTS: AtomicUsize = AtomicUsize::new(0);
     let slot = STARTS.fetch_add(1, Ordering::Relaxed);
@@ -159,13 +155,13 @@ pub fn place(address: String) -> Place {
 pub fn assign(store: &dyn Store, place: &Place, layout: Layout) -> Result<u64, Error> {
     match store.worker_ids(place)?.acquire(&request(layout))? {
         Worker::Plain(id) => Ok(id),
-        // Of a store whose starts have leases only, it stays held.
+        // If all starts of the store have leases, it stays held.
         Worker::Leased(lease) => Ok(lease.worker_id()),
         other => panic!("{other:?} is neither"),
     }
 }
 
-/// An error by which a caller knows that others have all worker ids.
+/// Asserts that the error says: others hold all worker ids.
 #[track_caller]
 pub fn assert_none_free(error: &Error) {
     let (is_typed, kind) = (is_none_free(error), kind(error));
@@ -176,7 +172,7 @@ pub fn is_none_free(error: &Error) -> bool {
     matches!(kind(error), Some(StoreErrorKind::Held | StoreErrorKind::Exhausted))
 }
 
-/// An error by which a caller knows that the layout has no new worker ids.
+/// Asserts that the error says: the layout has no new worker ids.
 #[track_caller]
 pub fn assert_used_up(error: &Error) {
     let is_typed = matches!(error, Error::WorkerIdOutOfRange { .. })
@@ -191,7 +187,7 @@ pub fn kind(error: &Error) -> Option<StoreErrorKind> {
     }
 }
 
-/// Takes uids until the generator refuses, as it has to before long; the last uid and the error.
+/// Takes uids until the generator refuses, which must happen soon. Returns the last uid and the error.
 #[track_caller]
 pub fn take_to_the_end(generator: &CachedUidGenerator) -> (Option<Uid>, TakeError) {
     let (begin, mut last) = (Instant::now(), None);
@@ -208,7 +204,6 @@ pub fn take_to_the_end(generator: &CachedUidGenerator) -> (Option<Uid>, TakeErro
     }
 }
 
-/// Waits until it is done.
 #[track_caller]
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! What the suite needs to know of a store.
+//! What the suite must know about a store.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use uidring::segment::{SegmentStore, SegmentTag};
 use uidring::worker::Lease;
 use uidring::{Error, WorkerRequest, WorkerSource};
 
-/// A kind of store, and how a process opens one. What a store does not have stays as it is here; the
-/// [macro](crate::suite!) says why.
+/// A kind of store, and how a process opens it. Leave the defaults for what a store lacks; the [macro](crate::suite!)
+/// states why.
 ///
-/// The suite calls it from many threads, and from processes that get nothing but a [`Place`].
+/// The suite calls it from many threads, and from processes that only get a [`Place`].
 pub trait Store: Sync {
-    /// Starts a store of its own, empty and with all tables, whose files are in the temporary folder.
+    /// Starts an empty store of its own with all tables. Its files are in the temporary folder.
     fn start(&self) -> Box<dyn Site>;
 
-    /// Makes an empty store that may be on a server that other tests use at the same time.
+    /// Creates an empty store, maybe on a server that other tests use at the same time.
     fn share(&self) -> Box<dyn Site> {
         self.start()
     }
@@ -34,135 +34,135 @@ pub trait Store: Sync {
         unreachable!("{place:?} has no segments")
     }
 
-    /// What an error of an [attack](crate::attack!) comes of; `None` for one that nothing explains.
+    /// Returns the cause of an error in an [attack](crate::attack!), or `None` if nothing explains it.
     fn cause(&self, error: &str) -> Option<Cause> {
         let _ = error;
         None
     }
 }
 
-/// Where a start is, and what tells it from others.
+/// Where a start runs, and what distinguishes it.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What [`Site::address`] has returned.
+    /// The result of [`Site::address`].
     pub address: String,
-    /// Stands for the host: no two processes with one slot live at the same time.
+    /// Stands for the host. No two live processes have the same slot.
     pub slot: usize,
-    /// No other start has it.
+    /// Unique to this start.
     pub unique: String,
-    /// How long an operation may take, where the store lets its users say so.
+    /// The limit of an operation, for stores that let users set it.
     pub deadline: Duration,
 }
 
-/// How a worker id is leased.
+/// The terms of a lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// How long the lease lasts unless it is renewed. A store may shorten it to what it allows.
+    /// How long the lease lasts unless renewed. A store may shorten it to its maximum.
     pub lasts: Duration,
-    /// How long the start waits for a worker id when all are held.
+    /// How long a start waits if all worker ids are held.
     pub wait_for: Duration,
 }
 
-/// A store that has been started, and all of its files. It ends when this is dropped.
+/// A started store with all its files. It ends on drop.
 pub trait Site: Send + Sync {
-    /// Tells processes where it is. `round` is the number of starts before: worker ids may come again at
-    /// another address.
+    /// Returns the address for processes. `round` is the number of starts before: at another address, worker ids may
+    /// repeat.
     fn address(&self, round: usize) -> String;
 
-    /// Removes what can be removed of the starts that had disposable worker ids.
+    /// Removes what can be removed of ended starts with disposable worker ids.
     fn prune(&self) {
         unreachable!("nothing is pruned")
     }
 
-    /// Records the range of worker ids, of starts and of leases.
+    /// Records the range of worker ids, for starts and for leases.
     ///
     /// # Errors
     ///
-    /// One of the kind [`Conflict`](uidring::StoreErrorKind::Conflict) if the store has recorded another range, or has
-    /// handed out other worker ids.
+    /// The kind [`Conflict`](uidring::StoreErrorKind::Conflict) if the store has recorded another range or handed out
+    /// other worker ids.
     fn record_range(&self, first: u64, last: u64) -> Result<(), Error> {
         unreachable!("no range is recorded, nor is {first} to {last}")
     }
 
-    /// What the store holds of leases.
+    /// Returns the stored leases.
     fn rows(&self) -> &dyn Rows {
         unreachable!("rows are not to be seen")
     }
 
-    /// The rows of tags.
+    /// Returns the rows of tags.
     fn tags(&self) -> &dyn Tags {
         unreachable!("there are no tags")
     }
 
-    /// The server that may be killed and frozen, if [`Store::start`] has started one.
+    /// Returns the server to kill and freeze, if [`Store::start`] started one.
     fn server(&self) -> Option<&dyn Server> {
         None
     }
 
-    /// The server's port of 127.0.0.1.
+    /// Returns the server's port on 127.0.0.1.
     fn port(&self) -> Option<u16> {
         None
     }
 
-    /// The address of the same store by another port of 127.0.0.1: a proxy's.
+    /// Returns the store's address over another port of 127.0.0.1, a proxy's.
     fn address_at(&self, port: u16) -> String {
         unreachable!("there is no server, nor one at port {port}")
     }
 }
 
-/// What a store holds of leases, as a person sees and changes it.
+/// Stored leases, as a person sees and changes them.
 pub trait Rows {
-    /// Returns what it holds of a worker id.
+    /// Returns the stored lease of a worker id.
     fn row(&self, worker_id: u64) -> Option<Row>;
 
-    /// Changes it, whoever holds the worker id.
+    /// Changes it, even while the worker id is held.
     fn change(&self, worker_id: u64, change: Change);
 }
 
-/// What a store holds of a lease.
+/// A stored lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What tells a holder from the others: its token, owner, or version.
+    /// What distinguishes holders: token, owner or version.
     pub holder: String,
     /// Whether it is held, by the store's clock.
     pub is_held: bool,
-    /// The last tick that may have been issued.
+    /// The last tick that may be in use.
     pub horizon: Option<u64>,
 }
 
 /// A change by somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The token grows: the lease was fenced.
+    /// The token grows, as by a fence.
     Fenced,
-    /// Another owner with the next token.
+    /// Another owner, with the next token.
     Taken,
-    /// Another owner with the same token, as after the store was set back to an earlier state.
+    /// Another owner with the same token, as after a restore.
     Twin,
-    /// The row is gone.
+    /// The row is deleted.
     Removed,
     /// The horizon is a tick lower, as after a failover that lost commits.
     SetBack,
 }
 
-/// The rows of tags, as a person changes them.
+/// Rows of tags, as a person changes them.
 pub trait Tags: Sync {
-    /// Adds a tag, or replaces it.
+    /// Adds or replaces a tag.
     fn put(&self, tag: &SegmentTag);
 
-    /// Changes the step alone, while others load.
+    /// Changes only the step, while others load.
     fn set_step(&self, tag: &str, step: i64);
 }
 
-/// A server that may be ill-treated.
+/// A server that a test can kill and freeze.
 pub trait Server: Sync {
-    /// Ends it in the midst of whatever it does, and waits.
+    /// Kills it, whatever it does, and waits.
     fn kill(&self);
-    /// Starts it again with the same files at the same address, and waits until it answers.
+    /// Restarts it with its files and address, and waits until it answers.
     fn start_again(&self);
-    /// Lets it stand still: it takes connections, and answers nothing.
+    /// Freezes it: it accepts connections, but answers nothing.
     fn freeze(&self);
-    /// Lets it go on.
+    /// Continues it.
     fn thaw(&self);
 }
 
@@ -185,16 +185,15 @@ impl<K: crate::server::Kind> Server for crate::server::Server<K> {
     }
 }
 
-/// What may explain an error under attack.
+/// A possible cause of an error in an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// All worker ids are held, or used up.
+    /// All worker ids are held or used up.
     NoneFree,
     /// A lease was not renewed in time.
     Lost,
-    /// For half of the time or more, a process was stopped, which may have held a lock, or the machine
-    /// stalled.
+    /// At least half of the time, a process that may have held a lock was stopped, or the machine stalled.
     Locked,
-    /// The server or a process was stopped, or the machine stalled, shortly before or meanwhile.
+    /// Shortly before or meanwhile, the server or a process was stopped, or the machine stalled.
     Away,
 }

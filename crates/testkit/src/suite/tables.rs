@@ -1,4 +1,4 @@
-//! For stores on the tables of `uidring-store`: what the suite asks of them, once for all.
+//! What the suite needs from stores on the tables of `uidring-store`.
 
 use uidring::segment::SegmentTag;
 use uidring::worker::Lease;
@@ -7,12 +7,11 @@ use uidring_store::{LeaseOptions, LeaseState, LeaseTable, WorkerRange};
 
 use super::store::{Cause, Change, Row, Terms};
 
-/// The options of a lease on these terms.
+/// Returns the options of a lease on these terms.
 pub fn options(terms: &Terms) -> LeaseOptions {
     LeaseOptions::default().lasts(terms.lasts).wait_for(terms.wait_for).owner("suite")
 }
 
-/// Leases a worker id of this table.
 pub fn lease(
     table: &dyn LeaseTable,
     request: &WorkerRequest,
@@ -21,12 +20,10 @@ pub fn lease(
     table.lease(request, &options(terms))
 }
 
-/// Returns the range of these worker ids.
 pub fn range(first: u64, last: u64) -> WorkerRange {
     WorkerRange::new(first, last).expect("a range")
 }
 
-/// Returns a row of leases.
 pub fn row(table: &dyn LeaseTable, worker_id: u64) -> Option<Row> {
     let rows = table.list().expect("listed");
     let row = rows.into_iter().find(|row| row.worker_id == worker_id)?;
@@ -37,7 +34,7 @@ pub fn row(table: &dyn LeaseTable, worker_id: u64) -> Option<Row> {
     })
 }
 
-/// Returns the statement of a change; `now` is the present time as the table has it.
+/// Returns the statement of a change. `now` is the current time in the table's form.
 pub fn change(worker_id: u64, change: Change, now: &str) -> String {
     let set = match change {
         Change::Fenced => format!("TOKEN = TOKEN + 1, LEASE_END = {now}"),
@@ -51,7 +48,7 @@ pub fn change(worker_id: u64, change: Change, now: &str) -> String {
     format!("UPDATE UIDRING_LEASE SET {set} WHERE WORKER_ID = {worker_id}")
 }
 
-/// Returns the statements that add a tag, or replace it.
+/// Returns the statements that add or replace a tag.
 pub fn put(tag: &SegmentTag) -> [String; 2] {
     let (max_id, step) = (tag.max_id.expect("a number"), tag.step.expect("a number"));
     let tag = tag.tag.replace('\'', "''");
@@ -67,7 +64,7 @@ pub fn set_step(tag: &str, step: i64) -> String {
     format!("UPDATE leaf_alloc SET step = {step} WHERE biz_tag = '{tag}'")
 }
 
-/// Returns what an error of a lease comes of, in the words of every table.
+/// Returns the cause of a lease's error, from the text that all tables share.
 pub fn lease_cause(error: &str) -> Option<Cause> {
     if error.contains("no worker id is free") || error.contains(" ahead of the clock, which says") {
         Some(Cause::NoneFree)
@@ -81,7 +78,7 @@ pub fn lease_cause(error: &str) -> Option<Cause> {
     }
 }
 
-/// Returns what an error comes of, in the words of every table on a server.
+/// Returns the cause of an error, from the text that all tables on a server share.
 pub fn server_cause(error: &str) -> Option<Cause> {
     let away = [
         "no answer within",
@@ -89,10 +86,10 @@ pub fn server_cause(error: &str) -> Option<Cause> {
         "the server closed the connection",
         "is the server running",
         "onnection reset by peer",
-        // By somebody who was stopped.
+        // The other one was stopped.
         "another transaction has it locked",
-        // Another thread's start, whose first renewal waits for the server, has lost the lease that
-        // this one was given: the register refuses the later one.
+        // Another thread's start waits for its first renewal and has lost the lease that this one got. The register
+        // refuses the later one.
         "is in use: a generator of this process",
     ];
     let is_away = away.iter().any(|text| error.contains(text));

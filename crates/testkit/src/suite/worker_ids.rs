@@ -9,7 +9,7 @@ use uidring::Layout;
 use super::setting::{Setting, assert_used_up, layout};
 use super::store::Store;
 
-/// Worker ids for every test.
+/// Enough worker ids for every test.
 const WIDE: Layout = Layout::UID_GENERATOR;
 
 pub fn each_start_has_a_new_one_above_all_before(store: &'static dyn Store) {
@@ -68,7 +68,7 @@ pub fn pruning_makes_none_available_again(store: &'static dyn Store) {
             assert!(last < Some(id), "{id} after {last:?}");
             last = Some(id);
         }
-        // By the store's clock they are of an earlier moment.
+        // By the store's clock, they now belong to the past.
         thread::sleep(std::time::Duration::from_millis(20));
         setting.site().prune();
     }

@@ -1,4 +1,4 @@
-//! An ensemble of three servers, each in a network namespace of its own.
+//! An ensemble of three servers, each in its own network namespace.
 
 use std::fs;
 use std::future::Future;
@@ -15,22 +15,20 @@ use crate::network::Network;
 use crate::process::Process;
 use crate::server::{Kind, LIMIT, Server, folder_for};
 
-/// The number of servers.
 const SERVERS: usize = 3;
 
-/// All have it, each on a host of its own.
+/// The port of each server, on its own host.
 const PORT: u16 = 2181;
 
-/// Sessions last 0.5 to 20 s; who is silent for 2 s is dropped, a leader too.
+/// Sessions last 0.5 to 20 s. A peer that is silent for 2 s is dropped, even a leader.
 const SETTINGS: &str = "tickTime=250\nmaxSessionTimeout=20000\ninitLimit=40\nsyncLimit=8\n\
     maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=srvr,cons\n";
 
-/// Three servers, of which two are a majority. Needs root. What goes wrong panics, with the servers'
-/// logs where that may help.
+/// Three servers, of which two are a majority. Needs root. Failures panic, with the servers' logs where they may help.
 pub type Ensemble = Cluster<Peer>;
 
 impl Ensemble {
-    /// Starts all servers, and waits until they have a leader.
+    /// Starts all servers, and waits for a leader.
     pub fn start() -> Self {
         let network = Network::new(SERVERS as u8);
         let server = |number| {
@@ -45,12 +43,12 @@ impl Ensemble {
         ensemble
     }
 
-    /// All servers, separated by commas.
+    /// Returns the addresses of all servers, separated by commas.
     pub fn hosts(&self) -> String {
         self.join(|server| server.address().to_string())
     }
 
-    /// The server that a session is connected to, if there is one.
+    /// Returns the server that a session is connected to, if any.
     pub fn server_of(&self, session: i64) -> Option<usize> {
         let session = format!("sid=0x{session:x},");
         let has = |server: &Arc<Server<Peer>>| {
@@ -59,10 +57,10 @@ impl Ensemble {
         self.servers().iter().position(has)
     }
 
-    /// What a node holds, and what else is known of it, as of now; `None` if it is not there.
+    /// Returns the current data and metadata of a node, or `None` if it is missing.
     pub fn stat(&self, path: &str) -> Option<(String, Stat)> {
         self.run(async |client| {
-            // A server may be behind.
+            // A server may lag.
             client.sync("/").await?;
             match client.get_data(path).await {
                 Err(Error::NoNode) => Ok(None),
@@ -73,7 +71,7 @@ impl Ensemble {
         })
     }
 
-    /// One session with some work, which is tried again while the ensemble has no leader.
+    /// Does some work in its own session. Retries while there is no leader.
     pub fn run<T, F: Future<Output = Result<T, Error>>>(&self, work: impl Fn(Client) -> F) -> T {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -88,14 +86,13 @@ impl Ensemble {
     }
 }
 
-/// A server of an ensemble.
 pub struct Peer;
 
 impl Kind for Peer {
     fn command(server: &Server<Self>) -> Command {
         let mut command = Command::new(find("java"));
         command
-            // A server that waits longer for one that is cut off takes no part in an election.
+            // A longer wait for an unreachable server would keep this one out of elections.
             .arg("-Dzookeeper.cnxTimeout=500")
             .args(java_arguments(&[]))
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
@@ -109,10 +106,10 @@ impl Kind for Peer {
 }
 
 impl Leads for Peer {
-    /// With the starts of three JVMs on a busy machine.
+    /// Includes the starts of three JVMs on a busy machine.
     const ELECTION: Duration = Duration::from_secs(120);
 
-    /// Another one follows it.
+    /// A leader counts once another server follows it.
     fn leader(servers: &[Arc<Server<Self>>]) -> Option<usize> {
         let all: Vec<_> = servers.iter().map(|server| server.mode()).collect();
         let is = |mode: &str| all.iter().filter(|one| one.as_deref() == Some(mode)).count();
@@ -122,7 +119,7 @@ impl Leads for Peer {
 }
 
 impl Server<Peer> {
-    /// Whether it leads or follows: it has a majority as far as it knows.
+    /// Whether it leads or follows, so has a majority as far as it knows.
     pub fn is_serving(&self) -> bool {
         self.mode().is_some_and(|mode| mode == "leader" || mode == "follower")
     }

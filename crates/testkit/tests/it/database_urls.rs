@@ -1,10 +1,10 @@
-//! URLs of databases as other programs write them, and what becomes of them.
+//! Database URLs as other programs write them, and how they are read.
 
 use uidring::Error;
 use uidring_mysql::MySqlStore;
 use uidring_postgres::PostgresStore;
 
-/// The server and the database, or a part of the error.
+/// The server and the database, or part of the error.
 const POSTGRES: &[(&str, Result<&str, &str>)] = &[
     // psql and libpq.
     ("postgresql://user@localhost/mydb", Ok("localhost:5432/mydb")),

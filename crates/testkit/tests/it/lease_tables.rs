@@ -1,5 +1,5 @@
-//! What is the same in all tables of leases and is not asked of every store: rows, errors, and what people do.
-//! Each in a SQLite file, on a real MySQL-compatible server and on a PostgreSQL server.
+//! What all tables of leases share but not all stores have: rows, errors, and manual changes. Tested in a SQLite file,
+//! on a MariaDB server and on a PostgreSQL server.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -19,19 +19,18 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{self, Postgres};
 use uidring_testkit::{chain, docs, request};
 
-/// A table, whatever the store, and how else to get at it.
+/// A table of any store, and other ways to access it.
 trait Place: Sync {
     fn leases(&self) -> Box<dyn LeaseTable + Send + Sync>;
     fn nodes(&self) -> Box<dyn WorkerTable>;
-    /// Executes a statement, with `NOW` for the store's present time and `SECONDS(n)` for n of them
-    /// later.
+    /// Executes a statement. `NOW` stands for the store's current time, `SECONDS(n)` for n seconds later.
     fn execute(&self, sql: &str);
 
     fn acquire(&self) -> Result<Lease, Error> {
         self.leases().lease(&request(small()), &options())
     }
 
-    /// Starts that threw these worker ids away.
+    /// Assigns worker ids up to this one, and drops them.
     fn use_up_to(&self, worker_id: u64) {
         while self.nodes().assign(&Layout::UID_GENERATOR).expect("assigned") < worker_id {}
     }
@@ -42,7 +41,7 @@ trait Place: Sync {
     }
 }
 
-/// What a store has refused.
+/// Returns the store's error.
 fn stored<T>(done: &Result<T, Error>) -> Option<&TableError> {
     done.as_ref().err()?.store()
 }
@@ -103,7 +102,6 @@ impl Place for Server {
     }
 }
 
-/// On a PostgreSQL server.
 struct Pg(postgres::Database);
 
 impl Pg {
@@ -138,7 +136,7 @@ fn on_each(test: impl Fn(&dyn Place)) {
     test(&Pg::new());
 }
 
-/// Three worker ids: 1, 2 and 3.
+/// A layout with three worker ids: 1, 2 and 3.
 fn small() -> Layout {
     layout(2, Tick::Millisecond)
 }
@@ -149,7 +147,7 @@ fn layout(worker: u8, tick: Tick) -> Layout {
 }
 
 fn options() -> LeaseOptions {
-    // Longer than any test, on however busy a machine.
+    // Longer than any test takes on a busy machine.
     LeaseOptions::default().lasts(Duration::from_secs(120)).owner("tests")
 }
 
@@ -182,7 +180,7 @@ fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
         let last = generator.next_uid().expect("ready");
         let row = place.row(2);
         let (horizon, sequence) = row.horizon.expect("stored");
-        // Two renewals ahead, which are two thirds of the lease.
+        // Two renewals ahead, which is two thirds of the lease.
         assert!(tick(last) <= horizon && sequence == 1_023, "{row:?}");
         assert!(horizon >= before + 80_000 && horizon < before + 240_000, "{horizon} at {before}");
         assert!(matches!(row.state, LeaseState::Held(_)), "{row:?}");
@@ -196,7 +194,7 @@ fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
         assert_eq!(row.horizon, Some(exact), "the last uid");
         assert_eq!((row.token, place.row(1).token), (2, 1), "it has grown");
 
-        // The lowest that is free, above what was issued.
+        // The lowest free one, above what was issued.
         three.release().expect("given back");
         assert_eq!(place.row(3).horizon, None, "never used");
         let two = place.acquire().expect("free");
@@ -230,7 +228,7 @@ fn who_lost_the_row_is_told_by_whom() {
     for (change, text) in [
         ("TOKEN = TOKEN + 1", "fenced or released (token 2, and not 1"),
         ("TOKEN = 3, OWNER = 'other/1'", "other/1 has it (token 3"),
-        // A store that forgot what it had promised, and gave the same token twice.
+        // A store that lost commits and gave the same token twice.
         ("OWNER = 'twin/1'", "twin/1 has it"),
         ("WORKER_ID = 2", "its row is gone"),
     ] {
@@ -333,7 +331,7 @@ fn two_layouts_on_one_table_are_an_error_that_shows_both() {
     });
 }
 
-/// One that was used far ahead of the clock must not stop every start.
+/// A worker id used far ahead of the clock must not block every start.
 #[test]
 fn what_was_used_far_ahead_is_passed_over() {
     on_each(|place| {
@@ -360,7 +358,7 @@ fn what_was_used_far_ahead_is_passed_over() {
     });
 }
 
-/// Starts pass over a row that somebody has damaged, and the error names it.
+/// Starts skip a damaged row, and the error names it.
 #[test]
 fn a_damaged_row_is_passed_over_and_named() {
     on_each(|place| {
@@ -368,7 +366,7 @@ fn a_damaged_row_is_passed_over_and_named() {
             ("HORIZON_TICK", "-1", "0 to 9223372036854775807"),
             ("HORIZON_SEQUENCE", "99999", "0 to 1023"),
             ("TOKEN", "9223372036854775807", "0 to 9223372036854775805"),
-            // As a trigger may leave it after a release.
+            // A trigger may leave this after a release.
             ("HORIZON_TICK", "NULL", "0 to 9223372036854775807"),
         ] {
             cached(place.acquire().expect("free")).next_uid().expect("a uid");
@@ -398,7 +396,7 @@ fn a_damaged_row_is_passed_over_and_named() {
     });
 }
 
-/// They keep nobody from listing the leases, and from ending that one.
+/// Such times do not prevent listing the leases or ending that one.
 #[test]
 fn a_lease_with_times_that_are_none_is_listed_and_fenced() {
     for (place, sets) in [
@@ -448,7 +446,7 @@ fn leased_worker_ids_and_those_of_one_start_never_meet() {
         }
         let expected: Vec<u64> = (1..=20).collect();
         assert_eq!(ids, expected);
-        // What was given back is leased again, and nothing else.
+        // Only what was given back is leased again.
         drop(leases);
         let lease = place.leases().lease(&request(wide), &options()).expect("free");
         assert_eq!(lease.worker_id(), 2);
@@ -493,7 +491,7 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
     });
 }
 
-/// What docs/leases.md says to do after commits were lost, to the letter.
+/// Returns the statement that docs/leases.md recommends after commits were lost.
 fn recovery(tick: u64) -> String {
     let statement = docs::block("leases.md", "UPDATE UIDRING_LEASE SET TOKEN");
     assert_eq!(statement.matches("TICK_IN_USE").count(), 1);
@@ -503,7 +501,7 @@ fn recovery(tick: u64) -> String {
 #[test]
 fn the_documented_recovery_lets_every_row_start() {
     on_each(|place| {
-        // A row that was used, one that never was, and one whose holder has crashed.
+        // A used row, a row that was never used, and one whose holder crashed.
         let [one, two, three] = [0; 3].map(|_| place.acquire());
         let used = cached(one.expect("free"));
         used.next_uid().expect("ready");
@@ -522,7 +520,7 @@ fn the_documented_recovery_lets_every_row_start() {
     });
 }
 
-/// Rows that somebody raised by hand, without a thought of the sequence.
+/// People may raise rows without setting the sequence.
 #[test]
 fn a_horizon_without_a_sequence_is_a_whole_tick() {
     on_each(|place| {

@@ -1,5 +1,4 @@
-//! Private servers start again on the port that their clients know, even if it is somebody else's for a
-//! while.
+//! Private servers restart on the port that their clients know, even if another process uses it for a while.
 
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -13,7 +12,7 @@ use uidring_testkit::zookeeper::ZooKeeper;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Takes the port of a server that is down, and gives it back when a start has failed over it.
+/// Takes the port of a stopped server, and gives it back once a start has failed.
 fn while_the_port_is_taken(port: u16, start_again: impl FnOnce() + Send, log: impl Fn() -> String) {
     let before = log().len();
     let taken = TcpListener::bind(("127.0.0.1", port)).expect("the server is down");

@@ -1,4 +1,4 @@
-//! What programs hold while they catch panics: every generator and every error of all crates.
+//! What programs may hold while they catch panics: all generators and errors of all crates.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::rc::Rc;

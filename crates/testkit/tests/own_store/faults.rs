@@ -1,11 +1,11 @@
-//! Each rule that is left out is found, by the property that is named here.
+//! Each broken rule is found by the property named here.
 
 use uidring_testkit::suite::{herd, leases, processes, segments, worker_ids};
 
 use crate::store::OwnStore;
 use crate::table::Rule;
 
-/// Tests that fail as they have to.
+/// Defines tests that must fail.
 macro_rules! found {
     ($($rule:ident: $of:ident::$property:ident, $says:literal;)*) => {$(
         #[test]
@@ -32,7 +32,7 @@ found! {
     SparesInvalidRows: segments::what_cannot_be_served_leaves_the_row_as_it_is, "refused";
 }
 
-/// By the clock of each host, a start whose clock is ahead takes what another one has.
+/// With each host's own clock, a start whose clock is ahead takes a held worker id.
 #[test]
 #[should_panic(expected = "a live lease was taken")]
 #[allow(non_snake_case)]
@@ -43,7 +43,7 @@ fn HasItsOwnClock() {
 
 static BY_THE_HOSTS_CLOCKS: OwnStore = OwnStore { without: Some(Rule::HasItsOwnClock) };
 
-/// Not a test of its own: the process with the wrong clock.
+/// Not a test by itself: the process with the wrong clock.
 #[test]
 fn child() {
     processes::child(&BY_THE_HOSTS_CLOCKS);

@@ -1,5 +1,4 @@
-//! A store of somebody else's under the suite: one that keeps every rule, and one that leaves out one of them,
-//! which a property finds.
+//! A third-party store under the suite: once with all rules kept, and once for each rule that it breaks.
 #![cfg(target_os = "linux")]
 
 mod faults;

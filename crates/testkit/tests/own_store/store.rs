@@ -1,4 +1,4 @@
-//! How the suite uses the table.
+//! The table as a store of the suite.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct OwnStore {
     pub without: Option<Rule>,
 }
 
-/// One that was started for a test: its address is the folder.
+/// A store that was started for a test. Its address is the folder.
 struct Folder(TempDir);
 
 impl OwnStore {
@@ -48,7 +48,7 @@ impl Store for OwnStore {
         } else if is_lost.iter().any(|text| error.contains(text)) {
             Some(Cause::Lost)
         } else {
-            // Another thread's start was paused for longer than its lease, which this one was given.
+            // Another thread's start was paused beyond its lease, which this one got.
             error.contains("is in use: a generator of this process").then_some(Cause::Away)
         }
     }

@@ -1,5 +1,5 @@
-//! A store of somebody else's: worker ids, leases and segments in a file of JSON, which the processes of one
-//! host change one after another, under a lock.
+//! A third-party store: worker ids, leases and segments in a JSON file. The processes of one host change it in turn,
+//! under a lock.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use uidring::{
     Error, Fields, Layout, StoreError, StoreErrorKind, Uid, Worker, WorkerRequest, WorkerSource,
 };
 
-/// A rule that a store has to keep. The tests leave out one at a time.
+/// A rule for stores. Each test breaks one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The counter of worker ids is read and written in one transaction.
@@ -28,41 +28,40 @@ pub enum Rule {
     StoresTheHorizon,
     /// A lease that is renewed is not taken.
     SparesTheLiving,
-    /// When a lease ends is decided by one clock, and not by that of each host.
+    /// One clock decides when a lease ends, not the clock of each host.
     HasItsOwnClock,
-    /// A renewal changes the row of its own token alone.
+    /// A renewal changes only the row with its own token.
     RenewsByToken,
-    /// A release changes the row of its own token alone.
+    /// A release changes only the row with its own token.
     ReleasesByToken,
-    /// A renewal notices that the row has less than was confirmed.
+    /// A renewal notices that the row is behind what was confirmed.
     NoticesLostCommits,
-    /// All leases are of one layout.
+    /// All leases have the same layout.
     HasOneLayout,
-    /// A lease that nobody used is given back.
+    /// An unused lease is given back.
     GivesBackTheUnused,
-    /// That all are held is an error of a kind of its own.
+    /// The error says by its kind that all worker ids are held.
     SaysThatAllAreHeld,
     /// A range is read and reserved in one transaction.
     LoadsAtOnce,
-    /// A row that cannot be served is left alone.
+    /// A row that cannot be served stays unchanged.
     SparesInvalidRows,
 }
 
-/// A folder with the file.
+/// The folder of the file.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub folder: PathBuf,
     pub without: Option<Rule>,
 }
 
-/// What the file holds.
 #[derive(Default, Serialize, Deserialize)]
 pub struct State {
     pub worker_ids: u64,
     pub leases: BTreeMap<u64, Row>,
-    /// Of all leases, once there was one.
+    /// The layout of all leases, once there was one.
     pub layout: Option<String>,
-    /// By their names, `max_id` and step.
+    /// `max_id` and step by name.
     pub tags: BTreeMap<String, (i64, i64)>,
 }
 
@@ -70,13 +69,13 @@ pub struct State {
 pub struct Row {
     pub token: u64,
     pub owner: String,
-    /// When the lease ends; `None` where the worker id is free.
+    /// When the lease ends; `None` if the worker id is free.
     pub ends: Option<Moment>,
     /// The last tick and sequence number that may have been issued.
     pub horizon: Option<(u64, u64)>,
 }
 
-/// A time of the store's clock: since the host was started.
+/// A time of the store's clock, since the host's start.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
     start: String,
@@ -88,7 +87,7 @@ impl Table {
         self.without != Some(rule)
     }
 
-    /// Changes the file as a whole; it is on the disk before this returns.
+    /// Changes the whole file. It is on disk when this returns.
     pub fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, Error> {
         let changed = || -> io::Result<T> {
             let lock = File::create(self.folder.join("lock"))?;
@@ -109,7 +108,7 @@ impl Table {
         changed().map_err(|error| StoreError::new(StoreErrorKind::Other, error).into())
     }
 
-    /// A clock that is the same for all processes, and that nobody sets.
+    /// A clock that all processes share and nobody sets.
     pub fn now(&self) -> Moment {
         let seconds = if self.keeps(Rule::HasItsOwnClock) {
             let uptime = fs::read_to_string("/proc/uptime").expect("of Linux");
@@ -121,7 +120,7 @@ impl Table {
         Moment { start, millis: (seconds * 1_000.0) as u64 }
     }
 
-    /// Leases a worker id, and waits for one that is free.
+    /// Leases a worker id, or waits for a free one.
     pub fn lease(
         &self,
         request: &WorkerRequest,
@@ -208,13 +207,13 @@ impl Moment {
         Self { millis, ..self.clone() }
     }
 
-    /// A host that was started again holds nothing of before.
+    /// A host that was restarted holds nothing.
     pub fn is_over(&self, now: &Self) -> bool {
         self.start != now.start || self.millis <= now.millis
     }
 }
 
-/// The rows of disposable worker ids are a counter.
+/// Disposable worker ids are a counter.
 impl WorkerSource for Table {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         let count = |state: &mut State| {
@@ -235,7 +234,6 @@ impl WorkerSource for Table {
     }
 }
 
-/// The holder of a row.
 struct Held {
     table: Table,
     layout: Layout,
@@ -245,13 +243,13 @@ struct Held {
     lasts: Duration,
     /// What earlier holders may have issued.
     before: Option<(u64, u64)>,
-    /// The last horizon that was stored.
+    /// The last stored horizon.
     confirmed: Option<(u64, u64)>,
     is_over: bool,
 }
 
 impl Held {
-    /// Changes the row, if it is still this holder's.
+    /// Changes the row if it is still this holder's.
     fn change(&self, by: Rule, work: impl FnOnce(&mut Row)) -> Result<Result<(), Error>, Error> {
         self.table.change(|state| {
             let row = state.leases.get_mut(&self.worker_id);
@@ -310,12 +308,12 @@ impl LeaseBackend for Held {
     }
 }
 
-/// Nobody has used it.
+/// Gives back an unused lease.
 impl Drop for Held {
     fn drop(&mut self) {
         let is_unused = self.confirmed.is_none() && !self.is_over;
         if is_unused && self.table.keeps(Rule::GivesBackTheUnused) {
-            // If that fails, the lease runs out by itself.
+            // On failure, the lease runs out by itself.
             let _ = self.release(None);
         }
     }

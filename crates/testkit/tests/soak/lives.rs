@@ -1,4 +1,4 @@
-//! What the processes do: generators of all kinds, whose clocks are set.
+//! The processes' work: generators of all kinds, whose clocks are set.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -21,7 +21,7 @@ use uidring_sqlite::SqliteStore;
 use uidring_testkit::record::Record;
 use uidring_testkit::{chain, fork};
 
-/// Where records go, the URLs, how long the process lives, and whether it is the long one.
+/// A process's orders: the folder for records, the URLs, its lifetime, and whether it is the long-lived one.
 pub const ORDERS: &str = "UIDRING_SOAK_ORDERS";
 
 fn layout() -> Layout {
@@ -29,7 +29,7 @@ fn layout() -> Layout {
     Layout::new(bits, Tick::Second, "2026-01-01".parse().expect("a time")).expect("possible")
 }
 
-/// Names the store whose worker ids, or segments, ids come from.
+/// The store of worker ids or segments.
 #[derive(Clone, Copy, Debug)]
 enum Store {
     Sqlite,
@@ -37,7 +37,7 @@ enum Store {
     Postgres,
 }
 
-/// The system's clock, which others set.
+/// The system's clock, but set now and then.
 #[derive(Clone, Copy, Debug)]
 struct Unsteady;
 
@@ -45,7 +45,7 @@ struct Unsteady;
 static OFFSET: AtomicI64 = AtomicI64::new(0);
 
 impl Unsteady {
-    /// Sets the clocks of this process until it ends, each time by another error.
+    /// Sets the clock of this process again and again, to random errors.
     fn set_now_and_then() {
         thread::spawn(|| {
             loop {
@@ -63,7 +63,6 @@ impl Clock for Unsteady {
     }
 }
 
-/// What a process was told.
 pub struct Orders {
     folder: PathBuf,
     mysql: String,
@@ -73,7 +72,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Returns them in a process that was started by the soak.
+    /// Returns the orders if the soak started this process.
     pub fn read() -> Option<Self> {
         let words = env::var(ORDERS).ok()?;
         let words: Vec<&str> = words.split('\n').collect();
@@ -105,7 +104,7 @@ impl Orders {
 
     fn cached(&self, store: Store, is_leased: bool) -> Result<CachedUidGenerator, Error> {
         let builder = CachedUidGenerator::builder().layout(layout()).clock(Unsteady);
-        // Stores know nothing of each other.
+        // Stores are independent of each other.
         let builder = builder.namespace(format!("{store:?}"));
         match (store, is_leased) {
             (Store::Sqlite, false) => builder.worker_from(self.sqlite().worker_nodes()),
@@ -145,14 +144,14 @@ impl Orders {
         Record::begin(&self.folder.join("records"), &format!("{store:?}-{kind}"), self.lives_long)
     }
 
-    /// Notes an error that does not pass.
+    /// Notes a permanent error.
     fn complain(&self, error: &(dyn std::error::Error + 'static)) {
         let path = self.folder.join("errors");
         let mut file = OpenOptions::new().create(true).append(true).open(path).expect("a file");
         writeln!(file, "{}", chain(error)).expect("written");
     }
 
-    /// What is built, unless a failure that may pass prevents it.
+    /// Returns the result, unless a temporary failure prevents it.
     fn attempt<T>(&self, build: impl FnOnce() -> Result<T, Error>) -> Option<T> {
         match build() {
             Ok(built) => return Some(built),
@@ -164,7 +163,7 @@ impl Orders {
     }
 }
 
-/// Fills a buffer again and again, until the end or an error that does not pass.
+/// Fills a buffer repeatedly until the end or a permanent error.
 fn take(
     orders: &Orders,
     generator: &impl UidGenerator,
@@ -213,7 +212,7 @@ fn take_segments(orders: &Orders, store: Store) {
     }
 }
 
-/// Nothing of the parent's.
+/// The child gets no uid of the parent's.
 fn fork_amid(generator: &CachedUidGenerator) {
     let said = fork::in_child(|report| {
         report.take(generator.next_uid());
@@ -222,7 +221,6 @@ fn fork_amid(generator: &CachedUidGenerator) {
     assert!(said.iter().all(|word| *word == fork::FORKED), "{said:x?}");
 }
 
-/// Does what a process was told to do.
 pub fn live(orders: &Orders) {
     Unsteady::set_now_and_then();
     if orders.lives_long { live_long(orders) } else { live_for_a_moment(orders) }

@@ -1,9 +1,8 @@
-//! A soak: one process that lives all the time, and others that live for seconds, take ids of all kinds of
-//! generators from three stores, while clocks are set, processes are killed and forked, and servers are killed,
-//! frozen and started again. Every id is accounted for, by ranges, so that there can be very many; the long
-//! process may not grow.
+//! A soak: one long-lived process and many short-lived ones take ids of all kinds of generators from three stores.
+//! Meanwhile clocks are set, processes are killed and forked, and servers are killed, frozen and restarted. Every id is
+//! accounted for, as ranges, so that there can be very many. The long-lived process must not grow.
 //!
-//! It takes 20 s, or as many as UIDRING_SOAK_SECONDS says; `scripts/soak` runs it for an hour.
+//! It takes 20 s, or UIDRING_SOAK_SECONDS; `scripts/soak` runs it for an hour.
 #![cfg(target_os = "linux")]
 
 mod lives;
@@ -30,19 +29,19 @@ use crate::lives::{ORDERS, Orders};
 
 const SECONDS: &str = "UIDRING_SOAK_SECONDS";
 
-/// Ranges of many ids, so that there are few.
+/// Many ids per range, so that there are few ranges.
 const STEP: u64 = 1_000_000;
 
-/// How long a process may take to end, on however busy a machine.
+/// How long a process may take to end on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What happens to each server.
+/// Faults of each server.
 const SERVERS: Plan<'_> = Plan {
     calm: 2_000..20_000,
     faults: &[(1, Fault::Freeze(50..3_000)), (1, Fault::Kill(50..3_000))],
 };
 
-/// What a process does: nothing, unless it was started by the soak.
+/// The process's body: does nothing unless the soak started it.
 #[test]
 fn process() {
     if let Some(orders) = Orders::read() {
@@ -50,7 +49,6 @@ fn process() {
     }
 }
 
-/// Tables of all kinds.
 fn create(store: (impl WorkerTable, impl LeaseTable, impl SegmentTable)) {
     let (nodes, leases, segments) = store;
     nodes.create().expect("made");
@@ -84,7 +82,7 @@ impl Soak {
         Child::spawn(&mut command)
     }
 
-    /// One short life after the other, of which every other is ended by force.
+    /// Runs short lives one after another, and kills every second process on average.
     fn lives(&self) {
         while !self.is_over() {
             let mut life = Duration::from_millis(fastrand::u64(100..5_000));
@@ -111,7 +109,7 @@ impl Soak {
         SERVERS.trouble(server, &self.counts, || !self.is_over(), |_, _| ());
     }
 
-    /// Memory in KiB and open files of a process: the greatest in each part of its life.
+    /// Returns memory in KiB and open files of a process: the maximum in each part of its life.
     fn watch(&self, pid: u32, begin: Instant) -> Vec<(u64, u64)> {
         const PARTS: usize = 6;
         let mut parts = vec![(0, 0); PARTS];
@@ -189,7 +187,7 @@ fn every_id_is_accounted_for() {
             assert!(ids > 0, "no {kind} from {store}: {counts:?}");
         }
     }
-    // Threads come and go with leases that are lost, and allocators keep some of what they had.
+    // Threads come and go with lost leases, and allocators keep some memory.
     let [_, early, .., late] = parts[..] else { unreachable!("six parts") };
     assert!(late.0 <= early.0 + early.0 / 4 + 8 * 1024, "memory grows: {parts:?}");
     assert!(late.1 <= early.1 + 16, "open files grow: {parts:?}");

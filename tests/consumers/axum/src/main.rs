@@ -1,6 +1,6 @@
-//! A web service whose handlers share one generator. Any number of instances may run, on any hosts: each start gets a
-//! worker id of its own from a table of a PostgreSQL database. docs/postgresql.md has the table, which `uidring worker
-//! init` makes as well, and the rights that it needs.
+//! A web service whose handlers share one generator. Any number of instances may run, on any hosts: each start gets its
+//! own worker id from a table in PostgreSQL. `uidring worker init` creates the table; docs/postgresql.md shows it, and
+//! the rights that it needs.
 //!
 //! ```sh
 //! POSTGRES_URL_FILE=url.txt LISTEN=127.0.0.1:3000 cargo run
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url_file = env::var_os("POSTGRES_URL_FILE")
         .ok_or("POSTGRES_URL_FILE is not set: name the file that holds the URL of the database")?;
     let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:3000".into());
-    // Before there is a generator: a signal that comes meanwhile ends the service afterwards.
+    // Before the generator: a signal that comes meanwhile ends the service later.
     let mut end = signal(SignalKind::terminate())?;
 
     let workers = PostgresStore::from_url_file(url_file)?.worker_nodes();

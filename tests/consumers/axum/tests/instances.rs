@@ -1,4 +1,4 @@
-//! Two instances of the service, on a database with the table. POSTGRES_URL_FILE names the file with its URL.
+//! Two instances of the service on one database. POSTGRES_URL_FILE names the file with its URL.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};

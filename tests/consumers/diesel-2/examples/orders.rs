@@ -1,5 +1,5 @@
-//! Orders with uids as their keys: one generator for the process, with a worker id from a SQLite file, and
-//! a query by time without a column for it.
+//! Orders with uids as keys. The process has one generator, with a worker id from a SQLite file. A query by time needs
+//! no column for it.
 //!
 //! `cargo run --example orders -- /tmp/workers.db`
 

@@ -1,4 +1,4 @@
-//! Uids as columns of diesel on three databases, two of which scripts/consumers starts.
+//! Uids as diesel columns on three databases; scripts/consumers starts two of them.
 
 use std::env;
 use std::error::Error;
@@ -21,7 +21,7 @@ struct Order {
     parent: Option<Uid>,
 }
 
-/// The smallest, one that JavaScript rounds, the greatest.
+/// Includes the smallest, one that JavaScript rounds, and the greatest.
 const NUMBERS: [u64; 4] = [0, 62, (1 << 53) + 1, i64::MAX as u64];
 
 fn address(variable: &str) -> String {

@@ -1,4 +1,4 @@
-//! Uids as columns of sqlx on three databases, two of which scripts/consumers starts.
+//! Uids as sqlx columns on three databases; scripts/consumers starts two of them.
 
 use std::env;
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::error::Error;
 use sqlx::{Connection, MySqlConnection, PgConnection, SqliteConnection};
 use uidring::Uid;
 
-/// The smallest, one that JavaScript rounds, the greatest.
+/// Includes the smallest, one that JavaScript rounds, and the greatest.
 const NUMBERS: [u64; 4] = [0, 62, (1 << 53) + 1, i64::MAX as u64];
 
 fn address(variable: &str) -> String {
@@ -82,7 +82,7 @@ async fn an_unsigned_column_of_mariadb_is_refused() -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// An array is bound as numbers.
+/// Binds an array as numbers.
 #[tokio::test]
 async fn many_keys_at_once_on_postgresql() -> Result<(), Box<dyn Error>> {
     let mut connection = PgConnection::connect(&address("POSTGRES_URL")).await?;

@@ -1,4 +1,4 @@
-//! Looks each step of the code up in the model.
+//! Looks up each step of the code in the model.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use uidring_simulation::{Answer, Follower, Setting, Snapshot, Step, Take};
 
 const NANOS: u64 = 1_000_000;
 
-/// The model, in the state that the history has come to.
+/// The model, in the state that the history has reached.
 pub struct Validator {
     setting: Setting,
     pub(super) model: Leases<Full>,
@@ -17,13 +17,13 @@ pub struct Validator {
     /// The state before this step, and the actions in it.
     before: State<Full>,
     actions: Vec<Action<Full>>,
-    /// Who waits for a lease, or has one, by session.
+    /// By session: the owner that waits for a lease or has one.
     names: HashMap<u64, u8>,
-    /// Whose a lease is: worker id and token.
+    /// By worker id and token: the lease's owner.
     leases: HashMap<(u64, u64), u8>,
-    /// The session that each name stands for.
+    /// By name: the session.
     sessions: HashMap<u8, u64>,
-    /// How many runs a ring has published, by name.
+    /// By name: how many runs the ring has published.
     pub(super) runs: HashMap<u8, u64>,
     step: String,
 }
@@ -60,7 +60,7 @@ impl Validator {
         }
     }
 
-    /// Performs one of the model's actions, or ends the history.
+    /// Performs an action of the model, or ends the history.
     pub(super) fn act(&mut self, action: Action<Full>) {
         self.actions.push(action.clone());
         let mut after = self.state.clone();
@@ -88,7 +88,7 @@ impl Validator {
         )
     }
 
-    /// What the model could do now, but for what has any number in it.
+    /// Returns what the model could do now, except actions that need a number.
     fn possible(&self) -> Vec<Action<Full>> {
         let mut all: Vec<_> = self.state.network.iter().cloned().map(Action::Perform).collect();
         for &Owner { session: owner, .. } in &self.state.owners {
@@ -109,18 +109,18 @@ impl Validator {
         (worker_id - self.setting.worker_ids.start()) as u8
     }
 
-    /// A uid in the model: its tick and its sequence number in one.
+    /// Returns the model's uid: tick and sequence number in one.
     pub(super) fn position(&self, uid: Uid) -> u64 {
         let found = self.setting.layout.decode(uid).expect("of the layout");
         found.tick * self.model.uids_per_tick + found.sequence
     }
 
-    /// The end of a run.
+    /// Returns the end of a run.
     pub(super) fn end_position(&self, number: u64) -> u64 {
         self.position(Uid::new(number - 1).expect("of the layout")) + 1
     }
 
-    /// Who this session is in the model, if it lives.
+    /// Returns the session's owner in the model, if it is alive.
     pub(super) fn owner(&self, session: u64) -> Option<&Owner<Full>> {
         let name = self.names.get(&session)?;
         self.state.owners.iter().find(|owner| owner.session == *name)
@@ -141,8 +141,8 @@ impl Validator {
         }
     }
 
-    /// The store reads the rows and takes one at once. Who asks has a name from then on; if nobody waits for the
-    /// answer, it is one that crashes.
+    /// The store reads the rows and takes one at once. The session gets a name; if it no longer waits, that owner
+    /// crashes.
     fn acquired(&mut self, session: u64, lease: Option<(u64, u64)>) {
         let Some((worker_id, token)) = lease else {
             let has_free = self.state.rows.iter().any(|row| row.is_free(&self.model));
@@ -168,7 +168,7 @@ impl Validator {
                 if self.owner(session).is_some() {
                     self.act(Action::Crash { owner: self.name(session) });
                 }
-                // What is performed for it later is nobody's.
+                // What is performed for it later belongs to nobody.
                 self.names.insert(session, 0);
             }
         }
@@ -187,14 +187,14 @@ impl Validator {
                 false => Action::PerformUnheard(request),
             });
         } else {
-            // One that changes nothing is forgotten.
+            // The model forgets a renewal that changes nothing.
             let last = self.model.last_of(horizon);
             self.check(!holds || row.horizon >= Some(last), || format!("nobody sent {request:?}"));
         }
     }
 
     fn renewal_answered(&mut self, session: u64, answer: Answer) {
-        // A start that was killed hears nothing, nor does one that was closed.
+        // A killed start hears nothing, nor does a closed generator.
         let Some(owner) = self.owner(session) else { return };
         let name = owner.session;
         let said = owner.call.as_ref().map(|call| call.answer);
@@ -237,7 +237,7 @@ impl Validator {
         self.act(Action::Pass { time, counted });
     }
 
-    /// What the code shows is what the model has.
+    /// Compares what the code shows with the model.
     fn compare(&mut self, after: &Snapshot) {
         let is_calm = self.model.clocks == Clocks::Calm;
         for (row, seen) in self.state.rows.iter().zip(&after.rows) {
@@ -285,7 +285,7 @@ impl Follower for Validator {
             Step::Acquired { session, lease } => self.acquired(session, lease),
             Step::AcquireAnswered { session, lease } => self.acquire_answered(session, lease),
             Step::RenewalAsked { session, horizon } => {
-                // The start that asks may have been killed in the middle of it.
+                // The start may have been killed while it asked.
                 if let Some(owner) = self.owner(session).map(|owner| owner.session) {
                     self.act(Action::Renew { owner, horizon });
                 }
@@ -304,7 +304,7 @@ impl Follower for Validator {
                 self.names.insert(session, 0);
             }
             Step::Took { session, ref takes } => {
-                // What the ring has got in the middle of a batch was ready for the rest of it.
+                // What entered the ring during a batch was ready for the rest of it.
                 if let Some(name) = self.owner(session).map(|owner| owner.session)
                     && let [Take { after: None, .. }, .., Take { after: Some(after), .. }] =
                         &takes[..]

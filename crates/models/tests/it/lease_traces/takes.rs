@@ -8,7 +8,7 @@ use uidring_simulation::{LeaseSeen, Take};
 use super::follower::Validator;
 
 impl Validator {
-    /// What the owner's threads have done by now.
+    /// Performs what the owner's threads have done so far.
     pub(super) fn catch_up(&mut self, owner: u8, seen: &LeaseSeen) {
         if seen.is_lost && !self.lease(owner).lost {
             self.act(Action::Notice { owner });
@@ -33,7 +33,7 @@ impl Validator {
         }
     }
 
-    /// A padder that has looked knows of the lease's end.
+    /// A padder that has looked knows whether the lease is over.
     pub(super) fn serviced(&mut self, session: u64) {
         let Some(owner) = self.owner(session).map(|owner| owner.session) else { return };
         let lease = self.lease(owner);
@@ -135,7 +135,7 @@ impl Validator {
         if let Some(last) = last.map(|uid| self.position(uid))
             && (lease.next <= last && lease.ready.is_empty() && lease.last.is_none())
         {
-            // Its first tick was the clock's, and it issued nothing.
+            // Its first tick came from the clock, and it issued nothing.
             self.act(Action::ClockRuns { owner, tick: self.model.tick_of(last + 1) });
         }
         self.settle(owner, last);

@@ -1,4 +1,4 @@
-//! Looks each step of an instance's processes up in the model.
+//! Looks up each step of an instance's processes in the model.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -12,30 +12,30 @@ use uidring_models::{Clocks, Full, Ranges, Uids};
 use uidring_simulation::Answer;
 use uidring_simulation::registry::{InstanceSeen, Setting, Snapshot, Step};
 
-/// The model, in the state that the history has come to.
+/// The model, in the state that the history has reached.
 pub struct Instance {
     pub(super) setting: Setting,
     pub(super) model: Reservation<Full>,
     pub state: State<Full>,
-    /// Which kinds of actions there were.
+    /// The kinds of actions so far.
     pub kinds: Kinds,
     /// The state before this step, and the actions in it.
     before: State<Full>,
     actions: Vec<Action<Full>>,
     step: Option<Step>,
-    /// What processes and sessions are called in the model.
+    /// The model's names of processes and sessions.
     pub(super) names: HashMap<u64, u64>,
     pub(super) sessions: HashMap<i64, u64>,
-    /// What was read of the reservation to find out versions, and not used yet.
+    /// What was read of the reservation to find the versions, and not used yet.
     pub(super) reloads: HashMap<u64, (i32, Option<u64>)>,
-    /// The ticks of which somebody got a uid, or claimed one, by name.
+    /// By name: the ticks of which a uid was taken or claimed.
     pub(super) taken: HashMap<u64, Ranges>,
-    /// How many runs a ring has published, by name.
+    /// By name: how many runs the ring has published.
     pub(super) runs: HashMap<u64, u64>,
     pub(super) closed: HashSet<u64>,
 }
 
-/// A version in the model, where 0 is no node's.
+/// Returns a version in the model, where 0 means that there is no node.
 pub(super) fn version(version: Option<i32>) -> u64 {
     version.map_or(0, |version| version as u64 + 1)
 }
@@ -77,7 +77,7 @@ impl Instance {
         self.actions.clear();
     }
 
-    /// Performs one of the model's actions, or ends the history.
+    /// Performs an action of the model, or ends the history.
     pub fn act(&mut self, action: Action<Full>) {
         self.kinds.insert(mem::discriminant(&action));
         self.actions.push(action.clone());
@@ -107,7 +107,7 @@ impl Instance {
         )
     }
 
-    /// What the model could do now, but for what has any number in it.
+    /// Returns what the model could do now, except actions that need a number.
     fn possible(&self) -> Vec<Action<Full>> {
         let mut all: Vec<_> =
             self.state.network.iter().map(|&sent| Action::Perform(sent)).collect();
@@ -122,7 +122,7 @@ impl Instance {
         all
     }
 
-    /// Who this process is in the model, if it lives.
+    /// Returns the process's name in the model, if it is alive.
     pub(super) fn alive(&self, process: u64) -> Option<u64> {
         let name = self.names.get(&process).copied()?;
         self.state.processes.iter().any(|other| other.start == name).then_some(name)
@@ -142,7 +142,7 @@ impl Instance {
         found.unwrap_or_else(|| self.fail(&format!("{name} has no lease")))
     }
 
-    /// The tick of a reservation; none of what an instance begins with.
+    /// Returns the tick of a reservation; `None` for that of a new instance.
     pub(super) fn tick(&self, until: Timestamp) -> Option<u64> {
         let tick = self.setting.layout.tick_at(until).ok()?;
         let next = self.setting.layout.time_of(tick + 1).as_millis();
@@ -190,7 +190,7 @@ impl Instance {
             Step::Sent { request, .. } => self.sent(name, request),
             Step::Answered { .. } => {
                 let call = self.process(name).call.as_ref();
-                // That the session is over is an error like others. The process finds it out later.
+                // That the session is over is an error like any other. The process learns it later.
                 if call.and_then(|call| call.answer) != Some(Said::Over) {
                     self.act(Action::Hear { process: name });
                 }
@@ -234,7 +234,7 @@ impl Instance {
         let has_begun = process.lease.as_ref().is_some_and(|lease| lease.horizon.is_some());
         match answer {
             Answer::Renewed => self.check(!is_waiting, || "the model still waits".into()),
-            // A start that fails ends next.
+            // A failed start ends next.
             _ if !has_begun => {}
             Answer::Failed if is_waiting => self.act(Action::Fail { process: name }),
             Answer::Failed => self.fail("nothing could fail"),
@@ -242,11 +242,11 @@ impl Instance {
         }
     }
 
-    /// What the code shows is what the model has.
+    /// Compares what the code shows with the model.
     pub fn compare(&mut self, step: &Step, seen: &InstanceSeen, after: &Snapshot) {
         self.compare_nodes(seen);
         self.compare_sessions(after);
-        // The process is about to write the file, and to count the renewal.
+        // The process has yet to write the file and count the renewal.
         let is_in_between = matches!(step, Step::Answered { .. });
         for &(host, holder) in seen.files.iter().filter(|_| !is_in_between) {
             let expected = self.state.files[usize::from(host)];

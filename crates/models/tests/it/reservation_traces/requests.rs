@@ -1,4 +1,4 @@
-//! What processes ask of the servers.
+//! The requests of processes to the servers.
 
 use uidring_models::Full;
 use uidring_models::Uids;
@@ -21,7 +21,7 @@ impl Instance {
         }
     }
 
-    /// The servers have read something: what it is for, the place tells.
+    /// The servers have read a node. The process's place tells why.
     pub(super) fn read(&mut self, name: u64, node: Node) {
         let process = self.process(name);
         let registry = &self.state.registry;
@@ -35,7 +35,7 @@ impl Instance {
             (Place::Named, Node::Name) if !has_name => {
                 self.act(Action::BeginAgain { process: name });
             }
-            // An earlier transaction has made it after all.
+            // An earlier transaction has made the name after all.
             (Place::Naming, Node::Name) if has_name => {
                 self.act(Action::Write { process: name });
                 let session = self.process(name).session.unwrap_or_default();
@@ -50,7 +50,7 @@ impl Instance {
             }
             (Place::Numberless { reserved: None, .. }, Node::Reserved)
             | (Place::Named, Node::Number) => self.act(read),
-            // Who finds another holder learns it when it has read the name, too.
+            // If the holder is another, the process learns that only after reading the name, too.
             (Place::ReadNumber(_), Node::Reserved) if is_new || is_own => self.act(read),
             (Place::ReadReserved { .. }, Node::Name) if has_name => {
                 self.act(Action::Write { process: name });
@@ -59,7 +59,7 @@ impl Instance {
         }
     }
 
-    /// Both nodes are read again after a write that came to nothing.
+    /// After a failed write, both nodes are read again.
     pub(super) fn read_heard(
         &mut self,
         name: u64,
@@ -81,7 +81,7 @@ impl Instance {
         }
     }
 
-    /// A transaction, in the model's words.
+    /// Translates a transaction for the model.
     fn request(&self, process: u64, session: u64, request: Sent) -> Request<Full> {
         match request {
             Sent::Name => Request::Name { session },
@@ -110,7 +110,7 @@ impl Instance {
                 self.act(Action::Write { process: name });
             }
             Sent::Mark { frees_name: true, .. } => self.act(Action::Release { process: name }),
-            // It was sent when the name was read.
+            // The model sent it when the name was read.
             Sent::Mark { .. } if matches!(place, Place::ReadReserved { .. }) => {}
             _ => self.act(Action::Write { process: name }),
         }

@@ -1,5 +1,5 @@
-//! What a generator does with its lease: ticks that come into the ring, takes, and its end. A tick counts as taken
-//! with its first uid, or when a local taker claims one.
+//! What a generator does with its lease: ticks that come into the ring, takes, and its end. A tick counts as taken with
+//! its first uid, or when a local taker claims one.
 
 use uidring::{TakeError, Uid};
 use uidring_models::reservation::Action;
@@ -13,14 +13,14 @@ impl Instance {
         self.place_of(number).0
     }
 
-    /// Tick and sequence number.
+    /// Returns tick and sequence number.
     fn place_of(&self, number: u64) -> (u64, u64) {
         let uid = Uid::new(number).expect("of the layout");
         let found = self.setting.layout.decode(uid).expect("of the layout");
         (found.tick, found.sequence)
     }
 
-    /// What its threads have done by now.
+    /// Performs what the process's threads have done so far.
     fn catch_up(&mut self, name: u64, seen: &LeaseSeen) {
         if seen.is_lost && !self.lease(name).lost {
             self.act(Action::Notice { process: name });
@@ -44,7 +44,7 @@ impl Instance {
         self.act(Action::Pad { process: name });
     }
 
-    /// No tick below this one comes any more.
+    /// Skips all ready ticks below this one.
     fn skip_to(&mut self, name: u64, tick: u64) {
         if self.lease(name).ready.first().is_some_and(|first| first < tick) {
             self.act(Action::Skip { process: name, tick: tick - 1 });
@@ -62,7 +62,7 @@ impl Instance {
     }
 
     pub(super) fn took_all(&mut self, name: u64, takes: &[Take]) {
-        // What the ring has got in the middle of a batch was ready for the rest of it.
+        // What entered the ring during a batch was ready for the rest of it.
         if let [Take { after: None, .. }, .., Take { after: Some(after), .. }] = takes {
             self.catch_up(name, after);
         }
@@ -123,7 +123,7 @@ impl Instance {
         let lease = self.lease(name);
         if Some(last) > lease.last.max(lease.base) {
             if lease.next <= last {
-                // Its first tick was the clock's, and it issued nothing.
+                // Its first tick came from the clock, and it issued nothing.
                 self.act(Action::ClockRuns { process: name, tick: last + 1 });
             }
             self.act(Action::Skip { process: name, tick: last });

@@ -1,4 +1,4 @@
-//! Has each instance of a history followed in a model of its own.
+//! Follows each instance of a history in a model of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
@@ -11,15 +11,13 @@ use uidring_simulation::registry::{Follower, Setting, Snapshot, Step};
 
 use super::instance::Instance;
 
-/// Kinds of actions.
 pub type Kinds = HashSet<Discriminant<Action<Full>>>;
 
-/// The models of all instances.
 pub struct Validator {
     /// What all histories have seen.
     seen: Arc<Mutex<Kinds>>,
     instances: Vec<Instance>,
-    /// Which instance a process is, and a session is of.
+    /// The instance of each process, and of each session.
     processes: HashMap<u64, usize>,
     sessions: HashMap<i64, usize>,
 }
@@ -30,9 +28,9 @@ impl Validator {
         Self { seen, instances, processes: HashMap::new(), sessions: HashMap::new() }
     }
 
-    /// Which instance a step is of, unless it is of all.
+    /// Returns the instance of a step, or `None` if it concerns all.
     fn instance_of(&mut self, step: &Step) -> Option<usize> {
-        // One of which the process never heard is nobody's.
+        // A session of which no process has heard has no instance.
         if let Step::SessionEnded { session, .. } = *step {
             return self.sessions.get(&session).copied();
         }
@@ -65,7 +63,7 @@ impl Follower for Validator {
                 instance.follow(step, after);
             }
         }
-        // Numbers are counted for all instances together.
+        // All instances share one sequence of numbers.
         let made: Vec<_> =
             self.instances.iter().map(|instance| instance.state.registry.made).collect();
         let most = made.iter().copied().max().unwrap_or_default();
