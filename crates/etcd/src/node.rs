@@ -9,16 +9,25 @@ use crate::problem::Problem;
 
 pub const VERSION: u64 = 1;
 
+/// Below these parts of a key are worker ids alone. No prefix has them.
+pub const FOLDERS: [&str; 2] = ["nodes", "leases"];
+
 /// Twenty digits, so that keys sort like their numbers.
 pub fn numbered(prefix: &str, worker_id: u64) -> String {
     format!("{prefix}{worker_id:020}")
 }
 
-/// Returns the worker id at the end of a key.
+/// Returns the worker id of a key of a start or a lease.
 pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
-    let digits = found.key.rsplit('/').next().unwrap_or_default();
-    digits.parse().ok().filter(|_| digits.len() == 20).ok_or_else(|| {
-        Problem::Damaged(format!("the key {} does not end with a worker id: remove it", found.key))
+    let mut parts = found.key.rsplit('/');
+    let digits = parts.next().unwrap_or_default();
+    let is_ours = digits.len() == 20 && parts.next().is_some_and(|part| FOLDERS.contains(&part));
+    digits.parse().ok().filter(|_| is_ours).ok_or_else(|| {
+        Problem::Damaged(format!(
+            "the key {} is none of this store: another program, or a store with a prefix below this one, wrote it; \
+             use a prefix below which nobody else writes",
+            found.key
+        ))
     })
 }
 

@@ -12,6 +12,7 @@ use uidring_store::{Credentials, TableError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
 use crate::error;
+use crate::node::FOLDERS;
 
 /// What errors call the contents of the file.
 const CREDENTIALS: &str = "user and password of etcd";
@@ -83,6 +84,11 @@ impl EtcdStore {
         }
         if prefix.contains(|letter: char| !matches!(letter, '!'..='~')) {
             return Err(wrong("only printable ASCII without blanks is allowed"));
+        }
+        if prefix.split('/').any(|part| FOLDERS.contains(&part)) {
+            return Err(wrong(
+                "a part of it is `nodes` or `leases`, below which a store has its keys",
+            ));
         }
         self.prefix = format!("{}/", prefix.trim_end_matches('/'));
         Ok(self)

@@ -77,7 +77,10 @@ impl EtcdStore {
         if url.path.iter().any(|part| !part.is_empty()) {
             // Do not show the prefix: it may be the end of a password.
             store = store.prefix(&format!("/{}", url.path.join("/"))).map_err(|_| {
-                KIND.wrong("its prefix has a blank, or a character that is not printable ASCII")
+                KIND.wrong(
+                    "its prefix has a blank, a character that is not printable ASCII, or a part `nodes` or `leases`, \
+                     which are keys of a store",
+                )
             })?;
         }
         if let Some(path) = tls.authority {

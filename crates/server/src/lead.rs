@@ -45,8 +45,8 @@ impl Lead {
         match cause {
             Cause::Clock => tracing::warn!(
                 name,
-                "{problem}; if the clock is right now, restart the server: with a disposable worker id it \
-                 starts at the clock"
+                "{problem}; if the clock is right now, a restart with another worker id starts at the clock: a \
+                 disposable one is always another, a leased one if another is free; with the same worker:N, ids repeat"
             ),
             Cause::Demand => tracing::warn!(
                 name,

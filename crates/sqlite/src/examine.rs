@@ -14,6 +14,11 @@ use crate::volume::{Keeps, Standing, standing};
 /// A disk with less is soon full: leases write all the time, and logs grow to some megabytes.
 const LITTLE: u64 = 64 << 20;
 
+/// Whether the folder of a path exists. That of a bare name does.
+fn is_folder(folder: &Path) -> bool {
+    folder.as_os_str().is_empty() || folder.is_dir()
+}
+
 pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
     let (kind, keeps) = match wanted {
         StoreUse::Disposable | StoreUse::Lease(_) => (Kind::Workers, Keeps::HostsIds),
@@ -29,6 +34,12 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
         Ok(()) if wanted == StoreUse::Segments => Finding::fault(
             "file",
             format!("there is no file {shown}: `uidring segment create TAG --step S` creates it"),
+        ),
+        Ok(()) if !store.is_default() && !path.parent().is_some_and(is_folder) => Finding::risk(
+            "file",
+            format!(
+                "there is no folder for {shown}: a start fails unless something creates it first, as systemd does"
+            ),
         ),
         Ok(()) => Finding::good("file", format!("the first start creates {shown}")),
     }];

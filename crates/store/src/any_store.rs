@@ -56,7 +56,7 @@ pub trait AnyStore: fmt::Display {
     /// [`TableError::Lacks`].
     fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {
         let _ = options;
-        Err(self.lacks("worker ids that are leased; set worker=disposable"))
+        Err(self.lacks("worker ids that are leased"))
     }
 
     /// Returns the source of an ordinal's worker id.

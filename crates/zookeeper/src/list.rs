@@ -8,7 +8,7 @@ use uidring_store::LeafNode;
 use super::error::ZooKeeperError;
 use super::instance::Instance;
 use super::nodes::{BOUNDED, Endpoint, instance_and_number};
-use super::registry::Registry;
+use super::registry::{MISSING_NODE, Registry};
 use super::servers::ZooKeeperServers;
 use super::thread::runtime;
 use super::tree::{Ensemble, Tree};
@@ -51,6 +51,10 @@ async fn look(registry: &Registry) -> Result<Vec<LeafNode>, ZooKeeperError> {
 async fn nodes(tree: &impl Tree, registry: &Registry) -> Result<Vec<LeafNode>, ZooKeeperError> {
     let (forever, temporary) = (registry.forever(), registry.temporary());
     if tree.read(&forever).await?.is_none() {
+        // Without the path after the hosts, a start fails.
+        if let Ok(None) = tree.read("/").await {
+            return Err(registry.error(StoreErrorKind::Invalid, MISSING_NODE));
+        }
         let problem = format!("there is no {forever} yet");
         return Err(registry.error(StoreErrorKind::NotFound, problem));
     }

@@ -311,6 +311,8 @@ fn a_registry_is_healthy_or_its_fault_is_named() {
     unnamed.env("UIDRING_URL", &url).env_remove("UIDRING_INSTANCE");
     let (status, found) = doctor(unnamed);
     assert!(status == Some(1) && format!("{found:?}").contains("UIDRING_INSTANCE is not set"));
+    let nowhere = format!("zookeeper://{}/nowhere?name=a&generator=leaf-snowflake", server.hosts());
+    has_fault(&nowhere, "connection", &["the path after the hosts must exist"]);
     let away = "zookeeper://127.0.0.1:1?name=a&generator=leaf-snowflake";
     has_fault(away, "connection", &["no session"]);
 }
@@ -324,6 +326,11 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     assert!(status == Some(1) && format!("{found:?}").contains("both hand out worker id 5 of"));
     let (status, found) = on("sqlite:a.db?mode=rwc");
     assert!(status == Some(0) && format!("{found:?}").contains("the first start creates"));
+    let (status, found) = on("sqlite:nowhere/a.db?mode=rwc");
+    assert!(
+        status == Some(0)
+            && found[0].iter().any(|finding| finding.starts_with("risk file: there is no folder"))
+    );
     let (status, found) = on("sqlite:a.db");
     assert!(status == Some(1) && format!("{found:?}").contains("there is no such file"));
     assert!(!home.folder.path().join("a.db").exists(), "nothing was made");

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use uidring::{Error, Layout};
-use uidring_etcd::{LeaseState, LeaseTable, TableError, WorkerTable};
+use uidring_etcd::{EtcdStore, LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::{chain, request};
 
@@ -123,6 +123,33 @@ fn a_damaged_lease_is_passed_over_and_named() {
         }
         let rows = leases.list().expect("listed");
         assert_eq!(rows.iter().map(|row| row.worker_id).collect::<Vec<_>>(), [2, 3]);
+    }
+}
+
+/// The keys of a store below another's `nodes/` or `leases/` are no worker ids of the upper one.
+#[test]
+fn a_store_below_the_keys_of_another_is_refused() {
+    let server = Etcd::shared();
+    for prefix in ["/shop/leases", "/nodes/", "/shop/nodes/x"] {
+        let error = fresh(&server).prefix(prefix).map(drop).expect_err(prefix);
+        assert!(chain(&error).contains("a part of it is `nodes` or `leases`"), "{error}");
+        let url = format!("etcd://h{prefix}");
+        let error = EtcdStore::from_url(&url).map(drop).expect_err(prefix);
+        assert!(chain(&error).contains("a part `nodes` or `leases`"), "{error}");
+    }
+    // Written by hand, or by an earlier version.
+    for below in ["nodes", "leases"] {
+        for key in ["counter", "00000000000000000003/00000000000000000004", "7"] {
+            let store = fresh(&server);
+            let prefix = store.to_string();
+            let prefix = prefix.split(' ').next_back().expect("a prefix");
+            let key = format!("{prefix}{below}/{key}");
+            let value = STANDARD.encode(json!({"version": 1, "base": 1}).to_string());
+            server.post("kv/put", &json!({"key": STANDARD.encode(&key), "value": value}));
+            let text = chain(&store.worker_ids().assign(&small()).expect_err("a foreign key"));
+            assert!(text.contains(&format!("the key {key} is none of this store")), "{text}");
+            assert!(!text.contains("remove"), "{text}");
+        }
     }
 }
 

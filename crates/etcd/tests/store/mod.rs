@@ -30,12 +30,12 @@ impl Prefix {
     }
 
     fn store(&self) -> EtcdStore {
-        at(&self.address(0), "leases").expect("endpoints")
+        at(&self.address(0), "leased").expect("endpoints")
     }
 
     /// The key of a lease, as etcd's gateway has it.
     fn key(&self, worker_id: u64) -> String {
-        STANDARD.encode(format!("{}/leases/leases/{worker_id:020}", self.prefix))
+        STANDARD.encode(format!("{}/leased/leases/{worker_id:020}", self.prefix))
     }
 }
 
@@ -64,7 +64,7 @@ impl Store for EtcdKeys {
     }
 
     fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
-        tables::lease(&open(place, "leases")?.leases(), request, terms)
+        tables::lease(&open(place, "leased")?.leases(), request, terms)
     }
 
     fn cause(&self, error: &str) -> Option<Cause> {
@@ -86,7 +86,7 @@ impl Site for Prefix {
     }
 
     fn record_range(&self, first: u64, last: u64) -> Result<(), Error> {
-        ["workers", "leases"].into_iter().try_for_each(|kind| {
+        ["workers", "leased"].into_iter().try_for_each(|kind| {
             at(&self.address(0), kind)?.worker_ids().record_range(tables::range(first, last))
         })
     }

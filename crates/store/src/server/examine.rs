@@ -33,12 +33,15 @@ const LEASES: &[(Table, &str)] = &[
         "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED)
          SELECT WORKER_ID, OWNER, TOKEN, LAYOUT, CREATED, RENEWED FROM UIDRING_LEASE WHERE 1 = 0",
     ),
-    (UIDRING_LEASE, "UPDATE UIDRING_LEASE SET TOKEN = TOKEN WHERE 1 = 0"),
+    (UIDRING_LEASE, "UPDATE UIDRING_LEASE SET OWNER = OWNER, TOKEN = TOKEN, LEASE_END = LEASE_END, RENEWED = RENEWED,
+         HORIZON_TICK = HORIZON_TICK, HORIZON_SEQUENCE = HORIZON_SEQUENCE WHERE 1 = 0"),
     WORKERS[0],
 ];
 
-const SEGMENTS: &[(Table, &str)] =
-    &[(LEAF_ALLOC, "UPDATE leaf_alloc SET max_id = max_id WHERE 1 = 0 AND biz_tag = ''")];
+const SEGMENTS: &[(Table, &str)] = &[(
+    LEAF_ALLOC,
+    "UPDATE leaf_alloc SET max_id = max_id, update_time = update_time WHERE 1 = 0 AND biz_tag = ''",
+)];
 
 /// Errors of this work name the first table. The versions of all are checked.
 const ALL: Table =
