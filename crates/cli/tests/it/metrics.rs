@@ -58,7 +58,7 @@ fn alerts(text: &str) -> Vec<Alert<'_>> {
     let mut alerts = Vec::new();
     while let Some(line) = lines.next() {
         let Some(name) = line.strip_prefix("- alert: ") else { continue };
-        let query = lines.next().and_then(|line| line.strip_prefix("expr: ")).expect(name);
+        let query = lines.find_map(|line| line.strip_prefix("expr: ")).expect(name);
         let words: Vec<_> = query.split(' ').collect();
         let number = |place: usize| words[place].parse::<f64>().expect(query);
         let factor = if words.get(3) == Some(&"*") { number(4) } else { 1.0 };

@@ -803,6 +803,12 @@ fn deployments_of_the_docs() {
     assert_eq!(run.status, Some(0), "{run:?}");
     let asks_server =
         "the settings are right; the store was not asked (`uidring doctor` asks it)\n";
+    // A start refuses half of its name.
+    let sets = |name: &str, variable: &str| read(name).contains(&format!("- name: {variable}\n"));
+    for name in ["statefulset.yaml", "deployment.yaml", "own-service.yaml"] {
+        assert_eq!(sets(name, "UIDRING_HOST"), sets(name, "UIDRING_PORT"), "{name}");
+    }
+    assert!(sets("own-service.yaml", "UIDRING_HOST"));
     for (name, source, said) in [
         ("kustomize/statefulset/statefulset.yaml", "ordinal", "the settings are right\n"),
         ("kustomize/deployment/deployment.yaml", "lease", asks_server),
