@@ -23,6 +23,8 @@ mod lease_torture;
 mod leases;
 mod links;
 mod messages;
+#[cfg(feature = "server")]
+mod metrics;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "mysql")]
@@ -76,6 +78,7 @@ left_out! {
     etcd: feature = "etcd", "needs etcd: run scripts/test";
     lease_torture: all(feature = "mysql", target_os = "linux"), "needs MariaDB: run scripts/test";
     leases: feature = "mysql", "needs MariaDB: run scripts/test";
+    metrics: feature = "server", "needs the feature `server`: run scripts/test";
     mysql: feature = "mysql", "needs MariaDB: run scripts/test";
     mysql_faults: feature = "mysql", "needs MariaDB: run scripts/test";
     ordinals: feature = "server", "needs the feature `server`: run scripts/test";

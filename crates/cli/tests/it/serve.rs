@@ -810,8 +810,8 @@ fn deployments_of_the_docs() {
     }
     assert!(sets("own-service.yaml", "UIDRING_HOST"));
     for (name, source, said) in [
-        ("statefulset.yaml", "ordinal", "the settings are right\n"),
-        ("deployment.yaml", "lease", asks_server),
+        ("kustomize/statefulset/statefulset.yaml", "ordinal", "the settings are right\n"),
+        ("kustomize/deployment/deployment.yaml", "lease", asks_server),
     ] {
         let manifest = read(name);
         let one = |begin: &str| -> Vec<String> {
@@ -834,5 +834,5 @@ fn deployments_of_the_docs() {
     }
     // The program reads this variable.
     let variable = format!("- name: {}\n", uidring::worker::Ordinal::VARIABLE);
-    assert!(read("statefulset.yaml").contains(&variable));
+    assert!(read("kustomize/statefulset/statefulset.yaml").contains(&variable));
 }
