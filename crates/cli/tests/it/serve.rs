@@ -805,7 +805,11 @@ fn deployments_of_the_docs() {
         "the settings are right; the store was not asked (`uidring doctor` asks it)\n";
     // A start refuses half of its name.
     let sets = |name: &str, variable: &str| read(name).contains(&format!("- name: {variable}\n"));
-    for name in ["statefulset.yaml", "deployment.yaml", "own-service.yaml"] {
+    for name in [
+        "kustomize/statefulset/statefulset.yaml",
+        "kustomize/deployment/deployment.yaml",
+        "own-service.yaml",
+    ] {
         assert_eq!(sets(name, "UIDRING_HOST"), sets(name, "UIDRING_PORT"), "{name}");
     }
     assert!(sets("own-service.yaml", "UIDRING_HOST"));
