@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use uidring_any::{AnyStore, LeaseOptions, WorkerKind, WorkerNode, WorkerRange};
+use uidring_any::{AnyStore, LeaseOptions, StoreUse, WorkerKind, WorkerNode, WorkerRange};
 
 use self::leases::LeaseCommand;
 use crate::args::layout::{LayoutArgs, ResolvedLayout};
@@ -25,7 +25,7 @@ pub enum WorkerCommand {
         #[command(flatten)]
         url: UrlArgs,
 
-        /// Create the table of leases, too
+        /// Create the table of leases, too; without it, only if generators of the URL lease
         #[arg(long)]
         leases: bool,
 
@@ -88,7 +88,11 @@ fn url(command: &WorkerCommand) -> &UrlArgs {
 
 fn done(command: &WorkerCommand) -> Result<(), Failure> {
     match command {
-        WorkerCommand::Init { url, leases, workers } => init(&*url.store()?, *leases, *workers)?,
+        WorkerCommand::Init { url, leases, workers } => {
+            let options = url.options([])?;
+            let leases = *leases || matches!(options.store_use(), Ok(StoreUse::Lease(_)));
+            init(&*options.store().map_err(wrong)?, leases, *workers)?;
+        }
         WorkerCommand::List { url, json } => {
             let options = url.options([])?;
             let store = options.store().map_err(wrong)?;

@@ -123,6 +123,22 @@ fn leases_are_listed_for_people() {
 }
 
 /// If starts have used up a layout's worker ids, leases can reuse them.
+/// Generators of such a URL need the table of leases.
+#[test]
+fn the_table_of_leases_is_made_for_a_url_that_leases() {
+    let home = Home::new();
+    for options in ["worker=lease", "layout=javascript-safe"] {
+        let database = MariaDb::shared().database();
+        let url = format!("{}?{options}", database.url());
+        let mut init = home.command("worker init");
+        let made = Run::of(init.env("UIDRING_URL", &url));
+        assert!(made.stderr.contains("is set up for worker ids and leases"), "{made:?}");
+        let mut generate = home.command("generate");
+        let run = Run::of(generate.env("UIDRING_URL", &url));
+        assert_eq!(run.status, Some(0), "{run:?}");
+    }
+}
+
 #[test]
 fn worker_ids_of_starts_that_have_ended_are_leased() {
     on_both(|program| {
