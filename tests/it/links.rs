@@ -79,6 +79,9 @@ fn links_have_targets() {
     let links: usize = pages.map(|page| check(&page)).sum();
     assert!(links > 50, "{links}");
     assert!(check("README.md") >= 10);
+    for page in ["CONTRIBUTING.md", "SECURITY.md"] {
+        assert!(check(page) > 0, "{page}");
+    }
 }
 
 /// A page must be in the table of contents to be in the book.
