@@ -113,5 +113,5 @@ fn each_protocol_says_so_and_readiness_turns() {
     clock.set(Timestamp::from_millis(clock.now().as_millis() - days.as_millis() as i64));
     let text = "the clock went back by 34560000 s; uids are 34";
     wait_until("it is not ready", || http(web_at, "/readyz").contains(text));
-    wait_until("it is logged", || log.lines("restart the server") == 1);
+    wait_until("it is logged", || log.lines("with the same worker:N, ids repeat") == 1);
 }
