@@ -21,7 +21,9 @@ pub fn numbered(prefix: &str, worker_id: u64) -> String {
 pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
     let mut parts = found.key.rsplit('/');
     let digits = parts.next().unwrap_or_default();
-    let is_ours = digits.len() == 20 && parts.next().is_some_and(|part| FOLDERS.contains(&part));
+    let is_below = parts.next().is_some_and(|part| FOLDERS.contains(&part));
+    // A store further down has a second one.
+    let is_ours = is_below && digits.len() == 20 && parts.all(|part| !FOLDERS.contains(&part));
     digits.parse().ok().filter(|_| is_ours).ok_or_else(|| {
         Problem::Damaged(format!(
             "the key {} is none of this store: another program, or a store with a prefix below this one, wrote it; \

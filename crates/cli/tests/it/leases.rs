@@ -122,7 +122,6 @@ fn leases_are_listed_for_people() {
     });
 }
 
-/// If starts have used up a layout's worker ids, leases can reuse them.
 /// Generators of such a URL need the table of leases.
 #[test]
 fn the_table_of_leases_is_made_for_a_url_that_leases() {
@@ -139,6 +138,7 @@ fn the_table_of_leases_is_made_for_a_url_that_leases() {
     }
 }
 
+/// If starts have used up a layout's worker ids, leases can reuse them.
 #[test]
 fn worker_ids_of_starts_that_have_ended_are_leased() {
     on_both(|program| {

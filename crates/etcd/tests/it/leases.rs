@@ -139,7 +139,13 @@ fn a_store_below_the_keys_of_another_is_refused() {
     }
     // Written by hand, or by an earlier version.
     for below in ["nodes", "leases"] {
-        for key in ["counter", "00000000000000000003/00000000000000000004", "7"] {
+        for key in [
+            "counter",
+            "00000000000000000003/00000000000000000004",
+            "x/nodes/00000000000000000004",
+            "x/leases/00000000000000000004",
+            "7",
+        ] {
             let store = fresh(&server);
             let prefix = store.to_string();
             let prefix = prefix.split(' ').next_back().expect("a prefix");
