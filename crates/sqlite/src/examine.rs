@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use uidring::adapter::Chain;
 use uidring_store::{AnyStore, Finding, Findings, StoreUse, Verdict};
 
 use crate::SqliteStore;
@@ -14,18 +15,13 @@ use crate::volume::{Keeps, Standing, standing};
 /// A disk with less is soon full: leases write all the time, and logs grow to some megabytes.
 const LITTLE: u64 = 64 << 20;
 
-/// Whether the folder of a path exists. That of a bare name does.
-fn is_folder(folder: &Path) -> bool {
-    folder.as_os_str().is_empty() || folder.is_dir()
-}
-
 pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
     let (kind, keeps) = match wanted {
         StoreUse::Disposable | StoreUse::Lease(_) => (Kind::Workers, Keeps::HostsIds),
         StoreUse::Ordinal(..) => (Kind::Workers, Keeps::PodsOrdinal),
         StoreUse::Segments => (Kind::Segments, Keeps::HostsIds),
     };
-    let path = store.path(kind);
+    let (file, path) = (store.file(kind), store.path(kind));
     let shown = path.display();
     let is_there = path.exists();
     let mut findings = vec![match store.check(wanted) {
@@ -35,13 +31,16 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
             "file",
             format!("there is no file {shown}: `uidring segment create TAG --step S` creates it"),
         ),
-        Ok(()) if !store.is_default() && !path.parent().is_some_and(is_folder) => Finding::risk(
-            "file",
-            format!(
-                "there is no folder for {shown}: a start fails unless something creates it first, as systemd does"
+        Ok(()) => match file.absolute_path().and_then(|path| file.check_folder(&path)) {
+            Ok(()) => Finding::good("file", format!("the first start creates {shown}")),
+            Err(error) => Finding::risk(
+                "file",
+                format!(
+                    "{}; a start fails unless something, such as systemd, creates it first",
+                    Chain(&error)
+                ),
             ),
-        ),
-        Ok(()) => Finding::good("file", format!("the first start creates {shown}")),
+        },
     }];
     findings.extend(read_only(&path));
     match bytes_free(&path) {

@@ -193,7 +193,7 @@ impl StoreFile {
 
     /// Refuses a path whose folder is missing, unless it is the default: a file at a mistyped path would hand out the
     /// ids of the right one.
-    fn check_folder(&self, path: &Path) -> Result<(), Error> {
+    pub fn check_folder(&self, path: &Path) -> Result<(), Error> {
         match path.parent() {
             Some(folder) if !self.is_default && !folder.exists() => {
                 let problem = format!(
@@ -326,7 +326,7 @@ impl StoreFile {
 
     /// Returns an absolute path. SQLite reads `:memory:`, or an empty name, as a database without a file, and all of
     /// these hand out the same numbers.
-    fn absolute_path(&self) -> Result<PathBuf, Error> {
+    pub fn absolute_path(&self) -> Result<PathBuf, Error> {
         check_path(self.kind.what(), &self.path)?;
         path::absolute(&self.path).map_err(|error| self.io_error("opened", error))
     }

@@ -83,8 +83,8 @@ fn of_certificate(why: &CertificateError) -> Option<&'static str> {
              give the server a certificate that is valid now"
         }
         CertificateError::UnknownIssuer => {
-            "the certificate is not trusted; name the authority that signed the server's certificate, with `ca=PATH`: the \
-             file has to hold that authority's own"
+            "the certificate is not trusted; name the authority that signed the server's certificate, with `ca=PATH`; the \
+             file must contain the authority's certificate, not the server's"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "use the host name that is in the certificate"

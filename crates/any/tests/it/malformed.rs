@@ -85,9 +85,16 @@ fn each_is_an_error_that_says_what_to_write_and_shows_no_password() {
         let text = format!("{error}\n{error:?}");
         let is_of_url = text.contains("the URL, as given, is wrong: ") && text.contains("; write ");
         let is_of_option = text.contains(" (URL as given)")
-            && ["write ", "leave ", "the nearest is", "an option of", "docs/options.md"]
-                .iter()
-                .any(|advice| text.contains(advice));
+            && [
+                ": write ",
+                "; write ",
+                "; leave ",
+                ": leave ",
+                "; the nearest is `",
+                "; docs/options.md lists",
+            ]
+            .iter()
+            .any(|advice| text.contains(advice));
         assert!(is_of_url || is_of_option, "{url}: {text}");
         assert!(!text.contains("s3"), "{url}: {text}");
     }

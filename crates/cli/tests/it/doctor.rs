@@ -329,7 +329,9 @@ fn a_file_is_healthy_or_its_fault_is_named() {
     let (status, found) = on("sqlite:nowhere/a.db?mode=rwc");
     assert!(
         status == Some(0)
-            && found[0].iter().any(|finding| finding.starts_with("risk file: there is no folder"))
+            && found[0].iter().any(|finding| finding.starts_with(
+                "risk file: the worker file nowhere/a.db could not be created: there is no folder "
+            ))
     );
     let (status, found) = on("sqlite:a.db");
     assert!(status == Some(1) && format!("{found:?}").contains("there is no such file"));

@@ -126,7 +126,7 @@ fn a_damaged_lease_is_passed_over_and_named() {
     }
 }
 
-/// The keys of a store below another's `nodes/` or `leases/` are no worker ids of the upper one.
+/// A store below another's `nodes/` or `leases/` is refused: the upper one would read its keys as worker ids.
 #[test]
 fn a_store_below_the_keys_of_another_is_refused() {
     let server = Etcd::shared();
