@@ -253,7 +253,8 @@ fn lost_rows(store: &dyn AnyStore, usage: &WorkerUsage, leases: &[LeaseRow]) -> 
         "worker ids",
         format!(
             "worker id {leased} is leased, and the counter of worker ids is below it: it was set back, or its table was \
-             lost, and worker ids repeat; set it above all worker ids that were ever handed out"
+             lost, and worker ids repeat; set it above all worker ids that were ever handed out. Row-level security \
+             that hides rows of WORKER_NODE from this account looks the same: lift it"
         ),
     ))
 }

@@ -24,7 +24,7 @@ pub struct Lead {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cause {
     Nothing,
-    /// Clients ask for more than the layout has, and uids are close to the limit.
+    /// Clients ask for more than the layout has, or did in the life of an earlier holder; uids are close to the limit.
     Demand,
     /// The clock has gone back.
     Clock,
@@ -50,9 +50,8 @@ impl Lead {
             ),
             Cause::Demand => tracing::warn!(
                 name,
-                "{problem}: that is nearly as far as they may be, since clients ask for more than the \
-                 layout has. Beyond the limit they wait, and get errors; a layout with more sequence bits \
-                 has more uids a second"
+                "{problem}; at the limit, clients wait and get errors. Clients ask for more uids than the layout has, or \
+                 asked the worker id's last holder for them; a layout with more sequence bits has more uids a second"
             ),
             Cause::Nothing => {
                 let lead = stats.lead;

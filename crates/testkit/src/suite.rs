@@ -148,6 +148,7 @@ macro_rules! suite {
                 );
                 $crate::properties!(leases, [$($leases)? $($rows)?];
                     a_lease_that_nobody_renews_runs_out_and_no_sooner,
+                    what_was_used_ahead_of_the_clock_is_leased_last,
                     what_is_issued_was_in_the_store_before,
                     a_change_by_others_ends_the_lease,
                     the_next_holder_after_a_fence_is_above_the_one_before,

@@ -30,6 +30,9 @@ pub struct AcquireRequest {
     pub last_tick: u64,
 }
 
+/// Rows that were used ahead of the clock by more than this part of the limit are left for later.
+const NEAR: u32 = 10;
+
 impl AcquireRequest {
     /// Returns the row that was taken: its token, what earlier holders may have issued (`before`), and the number of
     /// its server.
@@ -173,9 +176,20 @@ pub fn acquire(
     loop {
         let now = SystemClock.now();
         let present = layout.tick_at(now)?;
-        let limit = layout.tick_at(now.saturating_add(max_ahead));
-        request.last_tick = limit.unwrap_or(layout.max_tick()).max(present);
-        let shortage = match store.acquire(&request)? {
+        let last_tick = |ahead| {
+            layout.tick_at(now.saturating_add(ahead)).unwrap_or(layout.max_tick()).max(present)
+        };
+        let limit = last_tick(max_ahead);
+        request.last_tick = last_tick(max_ahead / NEAR);
+        let mut acquired = store.acquire(&request)?;
+        // A generator that starts far ahead of the clock can soon borrow no more. A new worker id is better.
+        if let Err(Denial::Short(Shortage { ahead: Some((_, tick)), .. })) = acquired
+            && tick <= limit
+        {
+            request.last_tick = limit;
+            acquired = store.acquire(&request)?;
+        }
+        let shortage = match acquired {
             Ok(row) => {
                 let (worker_id, after, range) = (row.worker_id, row.after(), row.range);
                 let location = store.location();

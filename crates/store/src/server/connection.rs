@@ -35,6 +35,11 @@ pub trait Operation<E: Engine>: Sync {
 
     type Done: Send;
 
+    /// Returns the table, if only the work itself knows which.
+    fn table(&self) -> Table {
+        Self::TABLE
+    }
+
     /// Returns the tables to create if they are missing.
     fn creates(&self) -> &[Table] {
         &[]
@@ -136,7 +141,7 @@ impl<E: Engine> Connection<E> {
             let (may_pass, is_final) = (problem.may_pass(), problem.is_final());
             let waited = problem.last_wait();
             self.silent = waited.is_some();
-            let error = explain(&server.engine, &W::TABLE, problem);
+            let error = explain(&server.engine, &work.table(), problem);
             if !may_pass {
                 return Err(Failed { error, is_final });
             }
@@ -173,7 +178,7 @@ impl<E: Engine> Connection<E> {
     ) -> Result<W::Done, Error> {
         let (deadline, _) = self.begin(server).await?;
         let done = self.attempt(server, work, deadline).await;
-        done.map_err(|problem| explain(&server.engine, &W::TABLE, problem))
+        done.map_err(|problem| explain(&server.engine, &work.table(), problem))
     }
 
     /// Returns the deadline of the work, and how long that is.
@@ -212,7 +217,7 @@ impl<E: Engine> Connection<E> {
                 let raw = E::connect(&self.options, connect.min(left())).await?;
                 let raw = raw.ok_or(Problem::NoConnection(connect.min(limit)))?;
                 self.reached = true;
-                timeout(left(), server.engine.inspect(server.inspected(), raw, &W::TABLE))
+                timeout(left(), server.engine.inspect(server.inspected(), raw, &work.table()))
                     .await
                     .map_err(|_| Problem::NoEnd(limit))??
             }

@@ -43,10 +43,6 @@ const SEGMENTS: &[(Table, &str)] = &[(
     "UPDATE leaf_alloc SET max_id = max_id, update_time = update_time WHERE 1 = 0 AND biz_tag = ''",
 )];
 
-/// Errors of this work name the first table. The versions of all are checked.
-const ALL: Table =
-    Table { all: &["WORKER_NODE", "UIDRING_LEASE", "UIDRING_RANGE", "leaf_alloc"], ..WORKER_NODE };
-
 /// Clocks that differ by more are a fault.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
@@ -60,7 +56,8 @@ pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Fi
         StoreUse::Lease(_) | StoreUse::Ordinal(..) => LEASES,
         StoreUse::Segments => SEGMENTS,
     };
-    let examine = Examine { statements, has_range: wanted != StoreUse::Segments };
+    let (table, has_range) = (statements[0].0, wanted != StoreUse::Segments);
+    let examine = Examine { statements, has_range };
     let looked = match Client::new(&store, Purpose::Admin).run(&examine) {
         Ok(looked) => looked,
         Err(error) => return Err(vec![Finding::error("connection", &error)]),
@@ -79,7 +76,7 @@ pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Fi
     findings.extend(risks);
     findings.push(match clocks::compare(looked.clocks, CLOCK_TOLERANCE) {
         Ok(()) => Finding::good("clock", "the server's clock and this host's agree to a second"),
-        Err(problem) => Finding::error("clock", &explain::<E>(&store.engine, &ALL, problem)),
+        Err(problem) => Finding::error("clock", &explain::<E>(&store.engine, &table, problem)),
     });
     let Some((table, problem)) = looked.failed else {
         let text = "the tables are there, and the account may use them";
@@ -114,9 +111,13 @@ struct Looked<F> {
 }
 
 impl<E: Engine> Operation<E> for Examine {
-    const TABLE: Table = ALL;
+    const TABLE: Table = WORKER_NODE;
 
     type Done = Looked<E::Failure>;
+
+    fn table(&self) -> Table {
+        self.statements[0].0
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Self::Done> {
         let dialect = E::Session::DIALECT;

@@ -127,6 +127,24 @@ pub fn clocks_that_are_set_repeat_nothing(store: &'static dyn Store) {
     }
 }
 
+/// A start that gets it could soon borrow no more time.
+pub fn what_was_used_ahead_of_the_clock_is_leased_last(store: &'static dyn Store) {
+    let setting = Setting::shared(store);
+    let lease = setting.lease().expect("free");
+    let id = lease.worker_id();
+    let clock = ManualClock::new(SystemClock.now().saturating_add(Duration::from_secs(300)));
+    let builder = CachedUidGenerator::builder().layout(setting.layout()).clock(clock);
+    let generator = builder.worker(lease).namespace(fresh()).build().expect("possible");
+    let last = generator.next_uid().expect("ready");
+    drop(generator);
+
+    let others = [0; 2].map(|_| setting.lease().expect("a new one"));
+    assert!(others.iter().all(|lease| lease.worker_id() != id), "{others:?}");
+    let again = setting.lease().expect("the only one left");
+    assert_eq!(again.worker_id(), id);
+    assert!(again.after() >= Some(last), "{:?} is below {last:?}", again.after());
+}
+
 pub fn what_is_issued_was_in_the_store_before(store: &'static dyn Store) {
     let setting = Setting::shared(store).worker_bits(1);
     let generator = setting.generator(setting.lease_for(SHORT, Duration::ZERO).expect("free"));
