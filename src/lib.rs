@@ -56,13 +56,13 @@
 //! come from a store that keeps what it has committed. If a generator cannot ensure that, takes return an
 //! [error](TakeError). No uid is negative or wraps, and no value is truncated to fit its field. By default, a uid's
 //! timestamp is at most 1.1 s behind the clock. Callers faster than the layout borrow from the future, without limit
-//! unless you set `max_borrow`.
+//! unless you lease the worker id or set `max_borrow`.
 //!
 //! # Features
 //!
 //! None is on by default. `serde`: uids (as numbers or texts), layouts and stats. `metrics`: stats for the `metrics`
-//! facade. `sqlx-0_8`, `sqlx-0_9`, `diesel-2`: [`Uid`] as a `BIGINT` column. `jiff-0_2`: [`Timestamp`] to and from
-//! jiff's.
+//! facade. `sqlx-0_8`, `sqlx-0_9`, `diesel-2`: [`Uid`] as a `BIGINT` column, with any of their drivers. `jiff-0_2`:
+//! [`Timestamp`] to and from jiff's.
 //!
 //! # Further reading
 //!

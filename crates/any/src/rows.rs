@@ -45,7 +45,7 @@ pub static MAX_BORROW: Row = Row::new(
     Kind::Time(Duration::ZERO..=CENTURY),
     "How far uids may be ahead of the clock",
 )
-.default("no limit; 10m with a lease")
+.default("no limit; 10m with a lease; 1h in `uidring serve`")
 .flag();
 
 pub static MAX_LAG: Row = Row::new(
@@ -84,7 +84,8 @@ const TAKE_FORM: &str = "`wait`, `fail`, or a time such as `500ms`";
 pub static TAKE: Row = Row::new(
     "take",
     Kind::Form { form: TAKE_FORM, check: |text| policy(text).map(|_| ()) },
-    "What a take does if no id is ready: wait, fail at once, or wait for so long at most",
+    "What a take does if no id is ready: wait, fail at once, or wait for so long at most. Not for `uidring serve`, \
+     which has --wait",
 )
 .default("wait");
 
