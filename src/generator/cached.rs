@@ -114,7 +114,7 @@ impl CachedUidGenerator {
 
     /// Takes up to 255 consecutive uids of one tick.
     pub(super) fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
-        let (block, ring) = self.take(RingBuffer::take_block_quietly)?;
+        let (block, ring) = self.take(RingBuffer::take_block_without_wake)?;
         ring.keep_up()?;
         Ok(block)
     }
@@ -239,7 +239,7 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
-        let (given, ring) = self.take(|ring| ring.fill_quietly(out, Uid::from_layout))?;
+        let (given, ring) = self.take(|ring| ring.fill_without_wake(out, Uid::from_layout))?;
         if given > 0 {
             ring.keep_up()?;
         }

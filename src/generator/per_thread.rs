@@ -113,10 +113,10 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         let start = out.len();
         out.extend(own.take(count));
         let left = count - (out.len() - start);
-        let going_on = GoingOn { handle: self, out, start };
-        let filled = self.generator.fill_async(&mut *going_on.out, left).await;
+        let guard = FillGuard { handle: self, out, start };
+        let filled = self.generator.fill_async(&mut *guard.out, left).await;
         if filled == Err(TakeError::Forked) {
-            going_on.out.truncate(start);
+            guard.out.truncate(start);
         }
         filled
     }
@@ -267,14 +267,14 @@ impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
 
 /// Guards an async fill. However the fill ends, the thread that drops this gives out only uids above those that were
 /// filled in.
-struct GoingOn<'a, G: GeneratorRef> {
+struct FillGuard<'a, G: GeneratorRef> {
     handle: &'a PerThreadGenerator<G>,
     out: &'a mut Vec<Uid>,
     /// How many uids were in `out` before.
     start: usize,
 }
 
-impl<G: GeneratorRef> Drop for GoingOn<'_, G> {
+impl<G: GeneratorRef> Drop for FillGuard<'_, G> {
     fn drop(&mut self) {
         let filled = self.out.get(self.start..).unwrap_or_default();
         self.handle.go_on_above(filled.last());

@@ -200,7 +200,7 @@ impl Start {
         layout: &Layout,
         clock: &dyn Clock,
     ) -> Result<(Option<LeaseHandle>, IssueHorizon), Error> {
-        if let Err(error) = self.wait_for(layout, clock) {
+        if let Err(error) = self.wait_for_clock(layout, clock) {
             // Do this before giving the lease back: as soon as that is done, another generator may start with it.
             self.registration.release(None);
             // The wait may have renewed the lease. The store treats a renewed lease as used, and does not free it on its
@@ -226,7 +226,7 @@ impl Start {
 
     /// Waits until the clock is near enough to the position, for at most the start's patience. Meanwhile it updates `now`,
     /// and renews the lease whenever that is due. If a renewal fails for good, the lease is gone.
-    fn wait_for(&mut self, layout: &Layout, clock: &dyn Clock) -> Result<(), Error> {
+    fn wait_for_clock(&mut self, layout: &Layout, clock: &dyn Clock) -> Result<(), Error> {
         let deadline = Deadline::after(Some(self.patience));
         let renewal = |lease: &Option<Lease>| {
             Deadline::after(lease.as_ref().map(|lease| lease.terms.renew_every))

@@ -23,7 +23,7 @@ impl RingBuffer {
 
     /// [`try_fill`](Self::try_fill) for any type that is made from a number. It does not wake the
     /// producer of a ring that it leaves below its threshold: that is up to the caller.
-    pub(crate) fn fill_quietly<T>(
+    pub(crate) fn fill_without_wake<T>(
         &self,
         out: &mut [T],
         make: impl Fn(u64) -> T,
@@ -65,8 +65,8 @@ impl RingBuffer {
     }
 
     /// [`try_take_block`](Self::try_take_block) without waking the producer, as
-    /// [`fill_quietly`](Self::fill_quietly).
-    pub(crate) fn take_block_quietly(&self) -> Result<Range<u64>, TakeError> {
+    /// [`fill_without_wake`](Self::fill_without_wake).
+    pub(crate) fn take_block_without_wake(&self) -> Result<Range<u64>, TakeError> {
         self.take_up_to(MAX_BLOCK, Wake::Nobody)
     }
 
