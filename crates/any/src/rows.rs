@@ -36,16 +36,19 @@ pub static NAMESPACE: Row = Row::new(
 )
 .default("one that all generators of a layout share");
 
-pub static BOOST_POWER: Row =
-    Row::new("boost-power", Kind::Number(1..=16), "The ring holds (max sequence + 1) << N uids")
-        .default("3");
+pub static BOOST_POWER: Row = Row::new(
+    "boost-power",
+    Kind::Number(1..=16),
+    "The ring holds (max sequence + 1) << N uids, at most 2^29",
+)
+.default("3");
 
 pub static MAX_BORROW: Row = Row::new(
     "max-borrow",
     Kind::Time(Duration::ZERO..=CENTURY),
     "How far uids may be ahead of the clock",
 )
-.default("no limit; 10m with a lease; 1h in `uidring serve`")
+.default("no limit; 10m if leased; 1h in serve")
 .flag();
 
 pub static MAX_LAG: Row = Row::new(
