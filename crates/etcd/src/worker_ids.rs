@@ -122,7 +122,7 @@ impl WorkerTable for EtcdWorkerIds {
         let first = starts.iter().find(|(_, time)| !is_before(time));
         let first = first.map(|(node, time)| (node.id, *time));
         let rows = starts.len() as u64;
-        Ok(WorkerUsage::new(Counts { rows, newest, before, first, range, now }))
+        Ok(WorkerUsage::new(Counts { rows, newest, last_key: None, before, first, range, now }))
     }
 
     /// Removes the keys of starts that are older than this by the host's clock.

@@ -181,6 +181,14 @@ impl uidring_store::server::Session for Session {
         run(&mut self.conn, &format!("ALTER TABLE WORKER_NODE COMMENT = '{RANGE_COMMENT}'")).await
     }
 
+    /// MySQL may answer with a number of the day before, which is lower.
+    async fn last_key(&mut self) -> Done<Self, Option<u64>> {
+        let select = "SELECT AUTO_INCREMENT - 1 FROM information_schema.TABLES
+                      WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'WORKER_NODE'";
+        let rows = self.look(select, &[]).await?;
+        Ok(rows.first().map(|row| row.optional_unsigned(0)).transpose()?.flatten())
+    }
+
     /// Checks the account's own privileges. Those of its roles are not listed.
     async fn may_create(&mut self) -> Done<Self, Option<bool>> {
         let own = "GRANTEE = CONCAT('\\'', REPLACE(CURRENT_USER(), '@', '\\'@\\''), '\\'')

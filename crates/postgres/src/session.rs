@@ -307,6 +307,17 @@ impl uidring_store::server::Session for Session {
         self.check_commit()
     }
 
+    async fn last_key(&mut self) -> Done<Self, Option<u64>> {
+        let sequence =
+            "SELECT name FROM (SELECT PG_GET_SERIAL_SEQUENCE('WORKER_NODE', 'id') AS name) sequence
+                        WHERE HAS_SEQUENCE_PRIVILEGE(name, 'SELECT')";
+        let found = self.look(sequence, &[]).await?;
+        let Some(sequence) = found.first() else { return Ok(None) };
+        let last =
+            format!("SELECT last_value - CAST(NOT is_called AS INT) FROM {}", sequence.text(0)?);
+        only(self.look(&last, &[]).await?)?.optional_unsigned(0)
+    }
+
     async fn may_create(&mut self) -> Done<Self, Option<bool>> {
         let select = "SELECT HAS_SCHEMA_PRIVILEGE(CURRENT_SCHEMA(), 'CREATE')";
         Ok(only(self.look(select, &[]).await?)?.optional_int(0)?.map(|may| may != 0))

@@ -114,6 +114,7 @@ impl WorkerTable for SqliteWorkerNodes {
                 Ok(WorkerUsage::new(Counts {
                     rows: unsigned(row, 0)?,
                     newest: optional_unsigned(row, 1)?,
+                    last_key: None,
                     now: time(row, 2)?,
                     before: optional_unsigned(row, 3)?,
                     first,

@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 pub struct WorkerUsage {
     /// Rows in the table: all starts except pruned ones.
     pub rows: u64,
-    /// The greatest worker id so far; `None` in an empty table.
+    /// The greatest worker id so far, by the rows and the counter; `None` in an empty table.
     pub newest: Option<u64>,
     /// Worker ids used per day over the last 30 days, or since the table's first row if that is younger. `None` if
     /// there are fewer than two rows, or the first is less than an hour old.
@@ -32,8 +32,10 @@ pub struct WorkerUsage {
 pub struct Counts {
     /// Rows in the table.
     pub rows: u64,
-    /// The greatest worker id.
+    /// The greatest worker id in the table.
     pub newest: Option<u64>,
+    /// The last one that the table's counter has handed out or was set to, if the store knows.
+    pub last_key: Option<u64>,
     /// The greatest worker id before the window.
     pub before: Option<u64>,
     /// Worker id and time of the first row in the window.
@@ -50,7 +52,7 @@ impl WorkerUsage {
 
     /// Computes the usage from the counts.
     pub fn new(counts: Counts) -> Self {
-        let Counts { rows, newest, before, first, range, now } = counts;
+        let Counts { rows, newest, last_key, before, first, range, now } = counts;
         let per_day = newest.and_then(|newest| match (before, first) {
             // The counter stood at `before` when the window began.
             (Some(before), _) => {
@@ -63,6 +65,9 @@ impl WorkerUsage {
             }
             (None, _) => None,
         });
+        // Below its first worker id, a counter has handed out nothing.
+        let first = range.map_or(1, WorkerRange::first);
+        let newest = newest.max(last_key.filter(|key| *key >= first));
         Self { rows, newest, per_day, range, now }
     }
 
@@ -144,7 +149,15 @@ mod tests {
     fn usage(newest: u64, before: Option<u64>, first: Option<(u64, &str)>) -> WorkerUsage {
         let first = first.map(|(id, time)| (id, at(time)));
         let (rows, now) = (5, at("2026-06-11"));
-        WorkerUsage::new(Counts { rows, newest: Some(newest), before, first, range: None, now })
+        WorkerUsage::new(Counts {
+            rows,
+            newest: Some(newest),
+            last_key: None,
+            before,
+            first,
+            range: None,
+            now,
+        })
     }
 
     #[test]
@@ -178,7 +191,8 @@ mod tests {
         assert_eq!((single.per_day, single.runs_out(&LAYOUT)), (None, None));
         let now = at("2026-06-11");
         let (rows, newest, before, first, range) = (0, None, None, None, None);
-        let empty = WorkerUsage::new(Counts { rows, newest, before, first, range, now });
+        let empty =
+            WorkerUsage::new(Counts { rows, newest, last_key: Some(0), before, first, range, now });
         assert_eq!((empty.per_day, empty.left(&LAYOUT)), (None, 1_023));
     }
 

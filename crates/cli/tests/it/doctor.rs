@@ -114,7 +114,8 @@ fn databases_are_healthy(url: &str) {
 }
 
 /// Checks a range, and faults of it. `execute` changes the database.
-fn ranges_are_examined(url: &str, execute: impl Fn(&str)) {
+/// `set_back` sets the counter of `WORKER_NODE` to 2000.
+fn ranges_are_examined(url: &str, set_back: &str, execute: impl Fn(&str)) {
     let home = Home::new();
     let run = |words: &str| {
         let run = Run::of(home.command(words).env("UIDRING_URL", url));
@@ -146,6 +147,8 @@ fn ranges_are_examined(url: &str, execute: impl Fn(&str)) {
     let later = ["0 are free, 0 leased, and 9 used up; 1 can be leased only later", "2040-01-01"];
     has_fault(&disposable, "worker ids", &later);
     execute("DELETE FROM WORKER_NODE WHERE TYPE <> 0");
+    has_fault(&used_up, "worker ids", &["the next, 2010, is over the last"]);
+    execute(set_back);
     let lost = ["worker id 2000 is leased, and the counter of worker ids is below it"];
     has_fault(&used_up, "worker ids", &lost);
     has_fault(&disposable, "worker ids", &lost);
@@ -160,7 +163,8 @@ fn mariadb_is_healthy_or_its_fault_is_named() {
     let database = server.database();
     databases_are_healthy(&database.url());
     let other = server.database();
-    ranges_are_examined(&other.url(), |statement| other.execute(statement));
+    let set_back = "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 2000";
+    ranges_are_examined(&other.url(), set_back, |statement| other.execute(statement));
     let wrong = database.url().replace(&*database.user(), "nobody");
     has_fault(&wrong, "connection", &["Access denied"]);
     database.execute("ALTER TABLE WORKER_NODE ENGINE = MyISAM");
@@ -170,6 +174,16 @@ fn mariadb_is_healthy_or_its_fault_is_named() {
     database.execute("ALTER TABLE WORKER_NODE COMMENT = ''");
     database.execute("UPDATE leaf_alloc SET step = 0");
     has_fault(&with(&database.url(), "tag=orders"), "tag", &["step is 0"]);
+    // A start for worker ids does not use this table.
+    database.execute("ALTER TABLE leaf_alloc COMMENT = 'uidring version 2'");
+    is_healthy(&database.url(), &["ok connection"]);
+    has_fault(
+        &with(&database.url(), "tag=orders"),
+        "connection",
+        &["leaf_alloc has another version"],
+    );
+    database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 4194304");
+    has_fault(&database.url(), "worker ids", &["over the layout's greatest"]);
 
     let empty = server.database();
     has_fault(&empty.url(), "rights", &["WORKER_NODE", "uidring worker init"]);
@@ -234,10 +248,13 @@ fn postgresql_is_healthy_or_its_fault_is_named() {
     let database = server.database();
     databases_are_healthy(&database.url());
     let other = server.database();
-    ranges_are_examined(&other.url(), |statement| other.execute(statement));
+    let set_back = "ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 2000";
+    ranges_are_examined(&other.url(), set_back, |statement| other.execute(statement));
     database.execute("ALTER TABLE leaf_alloc SET UNLOGGED");
     has_fault(&with(&database.url(), "tag=orders"), "durability", &["SET LOGGED"]);
     database.execute("ALTER TABLE leaf_alloc SET LOGGED");
+    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 4194304");
+    has_fault(&database.url(), "worker ids", &["over the layout's greatest"]);
     let empty = server.database();
     let reader = format!("{}_r", empty.user());
     empty.administer(&format!("CREATE USER {reader} PASSWORD '{}'", empty.password()));

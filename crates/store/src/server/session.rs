@@ -123,6 +123,10 @@ pub trait Session: Send + Sync + Sized {
     /// [`RANGE_COMMENT`](super::RANGE_COMMENT), and its counter to at least the first worker id of the range.
     fn mark_range(&mut self, range: WorkerRange) -> impl Future<Output = Done<Self, ()>> + Send;
 
+    /// Returns the last key that `WORKER_NODE` has generated, or has been set to; `None` if the server does not say. Rows
+    /// alone do not show a counter that was set by hand.
+    fn last_key(&mut self) -> impl Future<Output = Done<Self, Option<u64>>> + Send;
+
     /// Returns whether the account may create tables; `None` if the server does not say.
     fn may_create(&mut self) -> impl Future<Output = Done<Self, Option<bool>>> + Send;
 

@@ -144,6 +144,7 @@ impl<E: Engine> Operation<E> for Usage {
         Ok(WorkerUsage::new(Counts {
             rows: counts.unsigned(0)?,
             newest: counts.optional_unsigned(1)?,
+            last_key: session.last_key().await?,
             now: counts.seconds(2)?,
             before: counts.optional_unsigned(3)?,
             first,
