@@ -41,7 +41,8 @@ pub(super) struct Start {
 pub(super) struct StartRequest {
     pub(super) layout: Layout,
     pub(super) worker: Option<WorkerChoice>,
-    /// How far ahead of the clock uids may be issued. `None` is without limit or, with a lease, [`LEASED_BORROW`].
+    /// How far ahead of the clock uids may be issued. `None` is without limit or, with a lease,
+    /// [`WorkerRequest::USUAL_MAX_AHEAD`].
     pub(super) max_ahead: Option<Duration>,
     /// How long the start may wait for the clock. `None` is [`LeaseTerms::start_wait`].
     pub(super) max_start_wait: Option<Duration>,
@@ -63,9 +64,6 @@ impl StartRequest {
     }
 }
 
-/// How far ahead of the clock a leased worker id may be. Its next holder has to start above that.
-pub(super) const LEASED_BORROW: Duration = Duration::from_secs(600);
-
 /// Checks the request, registers the worker id in this process, and finds the position above all uids issued before.
 /// Refuses a position that the clock would take too long to reach.
 pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
@@ -83,7 +81,7 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
             // Do not spend a worker id on a layout that cannot express the present time.
             layout.tick_at(read(clock))?;
             let mut request = WorkerRequest::new(*layout);
-            request.max_ahead = max_ahead.unwrap_or(LEASED_BORROW);
+            request.max_ahead = max_ahead.unwrap_or(WorkerRequest::USUAL_MAX_AHEAD);
             request.max_start_wait = max_start_wait;
             (source::acquire(source, &request, life)?, Some(life))
         }
@@ -95,8 +93,11 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
         Worker::Leased(lease) => Some(lease),
     };
     let registration = register_with(lease.is_some(), &namespace, layout, worker_id)?;
-    let max_ahead =
-        max_ahead.unwrap_or(if lease.is_some() { LEASED_BORROW } else { Duration::MAX });
+    let max_ahead = max_ahead.unwrap_or(if lease.is_some() {
+        WorkerRequest::USUAL_MAX_AHEAD
+    } else {
+        Duration::MAX
+    });
     let terms = lease.as_ref().map_or_else(LeaseTerms::default, Lease::terms);
     let patience = max_start_wait.unwrap_or_else(|| terms.start_wait(layout));
     let position = Position { tick: 0, sequence: 0 };

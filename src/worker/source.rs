@@ -112,6 +112,10 @@ pub struct WorkerRequest {
 }
 
 impl WorkerRequest {
+    /// How far ahead of the clock a cached generator may issue with a leased worker id if `max_borrow` is not set. The next
+    /// holder has to start above that.
+    pub const USUAL_MAX_AHEAD: Duration = Duration::from_secs(600);
+
     /// Returns the request of a generator with this layout that issues nothing ahead of the clock.
     pub fn new(layout: Layout) -> Self {
         Self { layout, max_ahead: Duration::ZERO, max_start_wait: None }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use uidring::clock::{Clock, SystemClock};
 use uidring::segment::{SegmentRequest, SegmentTag};
-use uidring::worker::LeaseTerms;
 use uidring::{Error, Layout, StoreErrorKind, WorkerRequest, WorkerSource};
 use uidring_store::options::{AUTHORITY, Tls, TlsMode};
 use uidring_store::{
@@ -139,7 +138,9 @@ impl Options {
                 return Some(1..=layout.max_worker_id());
             }
             _ if self.worker_kind() == WorkerKind::Registered => registered(store, &layout),
-            StoreUse::Lease(_) => leases(store, &layout),
+            StoreUse::Lease(_) => {
+                self.max_used_ahead().and_then(|limit| leases(store, &layout, limit))
+            }
             StoreUse::Disposable => disposable(store, &layout),
         };
         match found {
@@ -152,6 +153,17 @@ impl Options {
                 None
             }
         }
+    }
+
+    /// Returns how far ahead of the clock a worker id may have been used for a start to lease it.
+    fn max_used_ahead(&self) -> Result<Duration, Error> {
+        let mut request = WorkerRequest::new(self.layout());
+        if self.generator() == "cached" {
+            let limit = self.given.time(&rows::MAX_BORROW);
+            request.max_ahead = limit.unwrap_or(WorkerRequest::USUAL_MAX_AHEAD);
+        }
+        request.max_start_wait = self.given.time(&rows::MAX_START_WAIT);
+        Ok(request.max_used_ahead(&worker::lease(&self.given).terms()?))
     }
 
     fn tag(&self, store: &dyn AnyStore) -> Option<Finding> {
@@ -223,7 +235,7 @@ fn disposable(
     let fitting = Fitting::new(layout, usage.range);
     let (left, end) = (usage.left(layout), usage.runs_out(layout));
     if left == 0 {
-        let next = usage.newest.map_or(fitting.first(), |newest| newest + 1);
+        let next = usage.last().map_or(fitting.first(), |last| last + 1);
         return Err(fitting.error(store.to_string(), next));
     }
     let rate = usage.per_day.map_or_else(
@@ -234,33 +246,55 @@ fn disposable(
     let text = format!("{left} of {fitting} are left; {rate}{end_day}");
     let is_soon = end.is_some_and(|end| end.saturating_since(usage.now) < SOON);
     let leases = store.lease_table(LeaseOptions::default()).and_then(|table| table.list());
-    let finding = match lost_rows(store, &usage, &leases.unwrap_or_default()) {
-        Some(lost) => lost,
+    let finding = match wrong_counter(store, &usage, &leases.unwrap_or_default()) {
+        Some(wrong) => wrong,
         None if is_soon || fitting.is_low(left) => Finding::risk("worker ids", text),
         None => Finding::good("worker ids", text),
     };
     Ok((ids(fitting), finding))
 }
 
-/// Finds a lease above the counter, which will hand out that worker id again.
-fn lost_rows(store: &dyn AnyStore, usage: &WorkerUsage, leases: &[LeaseRow]) -> Option<Finding> {
-    let leased = leases.iter().map(|row| row.worker_id).max()?;
+/// Finds a counter that will hand out worker ids again: below a lease, or below its own rows.
+fn wrong_counter(
+    store: &dyn AnyStore,
+    usage: &WorkerUsage,
+    leases: &[LeaseRow],
+) -> Option<Finding> {
     // A file's engine examines it, and an ordinal's file has only the lease.
-    if store.worker_file().is_some() || usage.newest >= Some(leased) {
+    if store.worker_file().is_some() {
         return None;
     }
-    Some(Finding::fault(
-        "worker ids",
-        format!(
-            "worker id {leased} is leased, and the counter of worker ids is below it: it was set back, or its table was \
-             lost, and worker ids repeat; set it above all worker ids that were ever handed out. Row-level security \
-             that hides rows of WORKER_NODE from this account looks the same: lift it"
-        ),
-    ))
+    let counter = usage.last_key.or(usage.newest);
+    let leased = leases.iter().map(|row| row.worker_id).max();
+    if leased > counter {
+        return Some(Finding::fault(
+            "worker ids",
+            format!(
+                "worker id {} is leased, and the counter of worker ids is below it: it was set back, or its table was \
+                 lost, and worker ids repeat; set it above all worker ids that were ever handed out. Row-level \
+                 security that hides rows of WORKER_NODE from this account looks the same: lift it",
+                leased.unwrap_or_default()
+            ),
+        ));
+    }
+    (usage.newest > counter).then(|| {
+        Finding::fault(
+            "worker ids",
+            format!(
+                "the counter of worker ids was set back below {}, the greatest in WORKER_NODE, and starts will fail; \
+                 set it above all worker ids that were ever handed out",
+                usage.newest.unwrap_or_default()
+            ),
+        )
+    })
 }
 
 /// Says how many worker ids a start could lease.
-fn leases(store: &dyn AnyStore, layout: &Layout) -> Result<(RangeInclusive<u64>, Finding), Error> {
+fn leases(
+    store: &dyn AnyStore,
+    layout: &Layout,
+    max_used_ahead: Duration,
+) -> Result<(RangeInclusive<u64>, Finding), Error> {
     let usage = store.worker_table(None)?.usage()?;
     let rows = store.lease_table(LeaseOptions::default())?.list()?;
     let (fitting, place) = (Fitting::new(layout, usage.range), store.to_string());
@@ -276,16 +310,15 @@ fn leases(store: &dyn AnyStore, layout: &Layout) -> Result<(RangeInclusive<u64>,
     if fitting.count() == 0 {
         return Err(fitting.error(place, fitting.first()));
     }
-    if let Some(lost) = lost_rows(store, &usage, &rows) {
-        return Ok((ids(fitting), lost));
+    if let Some(wrong) = wrong_counter(store, &usage, &rows) {
+        return Ok((ids(fitting), wrong));
     }
     let ends = rows.iter().filter_map(|row| match row.state {
         LeaseState::Held(until) => Some(until),
         _ => None,
     });
     let (held, first_end) = (ends.clone().count(), ends.min());
-    let limit = WorkerRequest::new(*layout).max_used_ahead(&LeaseTerms::default());
-    let limit = usage.now.saturating_add(limit);
+    let limit = usage.now.saturating_add(max_used_ahead);
     let is_ahead = |row: &&LeaseRow| {
         !matches!(row.state, LeaseState::Held(_)) && row.used_until() > Some(limit)
     };

@@ -168,7 +168,7 @@ pub fn ordinal(given: &Given, layout: Layout) -> Result<(Ordinal, u64), Error> {
     Ok((ordinal, worker_id))
 }
 
-fn lease(given: &Given) -> LeaseOptions {
+pub fn lease(given: &Given) -> LeaseOptions {
     let options = LeaseOptions::default();
     let options = options.wait_for(given.time(&rows::LEASE_WAIT).unwrap_or_default());
     match given.time(&rows::LEASE) {

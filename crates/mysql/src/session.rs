@@ -181,9 +181,10 @@ impl uidring_store::server::Session for Session {
         run(&mut self.conn, &format!("ALTER TABLE WORKER_NODE COMMENT = '{RANGE_COMMENT}'")).await
     }
 
-    /// MySQL may answer with a number of the day before, which is lower.
+    /// Without the hint, MySQL may answer with a number of the day before.
     async fn last_key(&mut self) -> Done<Self, Option<u64>> {
-        let select = "SELECT AUTO_INCREMENT - 1 FROM information_schema.TABLES
+        let select = "SELECT /*+ SET_VAR(information_schema_stats_expiry = 0) */
+                      LEAST(AUTO_INCREMENT, 9223372036854775807) - 1 AS LAST_KEY FROM information_schema.TABLES
                       WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'WORKER_NODE'";
         let rows = self.look(select, &[]).await?;
         Ok(rows.first().map(|row| row.optional_unsigned(0)).transpose()?.flatten())

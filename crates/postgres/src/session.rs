@@ -26,6 +26,20 @@ const IDENTITY: &str = "(SELECT CAST(CAST('x' || SUBSTR(MD5(system_identifier ||
      SUBSTR(PG_WALFILE_NAME(PG_CURRENT_WAL_LSN()), 1, 8)), 1, 15) AS BIT(60)) AS BIGINT) \
      FROM PG_CONTROL_SYSTEM())";
 
+/// The sequences that generate keys of `WORKER_NODE`, by its column's identity or default, if the account may read them.
+/// The column may own others.
+const KEY_SEQUENCE: &str =
+    "SELECT CAST(CAST(sequence.oid AS REGCLASS) AS TEXT) FROM PG_CLASS sequence
+     WHERE CASE WHEN sequence.relkind = 'S' THEN HAS_SEQUENCE_PRIVILEGE(sequence.oid, 'SELECT') END
+     AND sequence.oid IN (
+         SELECT owned.objid FROM PG_DEPEND owned JOIN PG_ATTRIBUTE id
+             ON id.attrelid = owned.refobjid AND id.attnum = owned.refobjsubid
+             WHERE owned.deptype = 'i' AND id.attname = 'id' AND owned.refobjid = TO_REGCLASS('WORKER_NODE')
+         UNION SELECT used.refobjid FROM PG_ATTRDEF value
+             JOIN PG_DEPEND used ON used.objid = value.oid AND used.classid = CAST('pg_attrdef' AS REGCLASS)
+             JOIN PG_ATTRIBUTE id ON id.attrelid = value.adrelid AND id.attnum = value.adnum
+             WHERE id.attname = 'id' AND value.adrelid = TO_REGCLASS('WORKER_NODE'))";
+
 /// Begins a transaction:
 ///
 /// - Each statement sees what is committed, whatever the server's isolation level.
@@ -308,14 +322,16 @@ impl uidring_store::server::Session for Session {
     }
 
     async fn last_key(&mut self) -> Done<Self, Option<u64>> {
-        let sequence =
-            "SELECT name FROM (SELECT PG_GET_SERIAL_SEQUENCE('WORKER_NODE', 'id') AS name) sequence
-                        WHERE HAS_SEQUENCE_PRIVILEGE(name, 'SELECT')";
-        let found = self.look(sequence, &[]).await?;
-        let Some(sequence) = found.first() else { return Ok(None) };
-        let last =
-            format!("SELECT last_value - CAST(NOT is_called AS INT) FROM {}", sequence.text(0)?);
-        only(self.look(&last, &[]).await?)?.optional_unsigned(0)
+        let found = self.look(KEY_SEQUENCE, &[]).await?;
+        let [sequence] = &*found else { return Ok(None) };
+        // Its name may have a `?`, which would be a parameter.
+        let select = format!(
+            "SELECT GREATEST(GREATEST(last_value, 0) - CAST(NOT is_called AS INT), 0) AS last_key FROM {}",
+            sequence.text(0)?
+        );
+        let found = self.raw.client.query_typed(&select, &[]).await;
+        let found = found.map_err(|error| self.failed(error))?;
+        only(rows(&found))?.optional_unsigned(0)
     }
 
     async fn may_create(&mut self) -> Done<Self, Option<bool>> {

@@ -16,8 +16,10 @@ const HOUR: Duration = Duration::from_secs(3_600);
 pub struct WorkerUsage {
     /// Rows in the table: all starts except pruned ones.
     pub rows: u64,
-    /// The greatest worker id so far, by the rows and the counter; `None` in an empty table.
+    /// The greatest worker id in the table; `None` in an empty one.
     pub newest: Option<u64>,
+    /// The last one that the table's counter has handed out or was set to, if the store knows.
+    pub last_key: Option<u64>,
     /// Worker ids used per day over the last 30 days, or since the table's first row if that is younger. `None` if
     /// there are fewer than two rows, or the first is less than an hour old.
     pub per_day: Option<f64>,
@@ -65,15 +67,19 @@ impl WorkerUsage {
             }
             (None, _) => None,
         });
+        Self { rows, newest, last_key, per_day, range, now }
+    }
+
+    /// Returns the greatest worker id so far, by the rows and the counter; `None` if there was none.
+    pub fn last(&self) -> Option<u64> {
         // Below its first worker id, a counter has handed out nothing.
-        let first = range.map_or(1, WorkerRange::first);
-        let newest = newest.max(last_key.filter(|key| *key >= first));
-        Self { rows, newest, per_day, range, now }
+        let first = self.range.map_or(1, WorkerRange::first);
+        self.newest.max(self.last_key.filter(|key| *key >= first))
     }
 
     /// Returns how many worker ids of layout and store are above the greatest so far.
     pub fn left(&self, layout: &Layout) -> u64 {
-        Fitting::new(layout, self.range).left_after(self.newest)
+        Fitting::new(layout, self.range).left_after(self.last())
     }
 
     /// Returns when the worker ids run out at this rate: now if none is left, `None` without a rate.

@@ -33,7 +33,7 @@ pub struct CachedOptions {
     padder: Option<Padder>,
     padder_options: PadderOptions,
     schedule: Option<Duration>,
-    /// If not set: without limit, or [`LEASED_BORROW`] with a lease.
+    /// If not set: without limit; ten minutes with a lease.
     max_borrow: Option<Option<Duration>>,
     bounds: Bounds,
     on_clock_back: OnClockBack,

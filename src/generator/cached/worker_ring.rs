@@ -7,14 +7,14 @@ use crate::clock::Clock;
 use crate::error::{Error, TakeError};
 use crate::generator::position::Position;
 use crate::generator::register::Registration;
-use crate::generator::start::{LEASED_BORROW, Start};
+use crate::generator::start::Start;
 use crate::generator::ticks::{Bounds, PaddingProgress, TickRuns};
 use crate::layout::Layout;
 use crate::padding::{Padder, RingHandle};
 use crate::ring::{RingBuffer, RingOptions, RingStats, RunStart};
 use crate::sync::log;
 use crate::uid::Uid;
-use crate::worker::LeaseHandle;
+use crate::worker::{LeaseHandle, WorkerRequest};
 
 /// What the rings of a generator have in common.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Plan {
         if start.is_leased() && on_clock_back.is_some() {
             return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
         }
-        let unset = || start.is_leased().then_some(LEASED_BORROW);
+        let unset = || start.is_leased().then_some(WorkerRequest::USUAL_MAX_AHEAD);
         bounds.max_borrow = self.max_borrow.unwrap_or_else(unset);
         let (lease, issue_horizon) = start.begin(layout, &**clock)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may have it.

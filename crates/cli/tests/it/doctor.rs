@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use uidring::clock::{Clock, SystemClock};
 use uidring_testkit::certificates::Authority;
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::{self, MariaDb};
@@ -143,7 +144,15 @@ fn ranges_are_examined(url: &str, set_back: &str, execute: impl Fn(&str)) {
     }
     let used_up = with(url, &format!("{wide}&worker=disposable"));
     has_fault(&used_up, "worker ids", &["the next, 2010, is over the last"]);
-    run("worker reuse 2000 2000 --used-until 2040-01-01T00:00:00Z --layout 41/12/10/ms/2026-01-01");
+    let soon = SystemClock.now().saturating_add(Duration::from_secs(300));
+    run(&format!("worker reuse 2000 2000 --used-until {soon:.0} --layout 41/12/10/ms/2026-01-01"));
+    is_healthy(
+        &disposable,
+        &[&format!("ok worker ids: {ids}, 1 are free, 0 leased, and 9 used up")],
+    );
+    let strict = with(&disposable, "max-borrow=0s&max-start-wait=10s");
+    has_fault(&strict, "worker ids", &["0 are free", "1 can be leased only later"]);
+    execute("UPDATE UIDRING_LEASE SET HORIZON_TICK = 441763200000 WHERE WORKER_ID = 2000");
     let later = ["0 are free, 0 leased, and 9 used up; 1 can be leased only later", "2040-01-01"];
     has_fault(&disposable, "worker ids", &later);
     execute("DELETE FROM WORKER_NODE WHERE TYPE <> 0");
@@ -255,6 +264,15 @@ fn postgresql_is_healthy_or_its_fault_is_named() {
     database.execute("ALTER TABLE leaf_alloc SET LOGGED");
     database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 4194304");
     has_fault(&database.url(), "worker ids", &["over the layout's greatest"]);
+    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 1");
+    has_fault(&database.url(), "worker ids", &["was set back below 2", "starts will fail"]);
+    // Another sequence that belongs to the column does not count.
+    database.execute("CREATE SEQUENCE \"a?b\" OWNED BY WORKER_NODE.ID");
+    database.execute("SELECT SETVAL('\"a?b\"', 7)");
+    has_fault(&database.url(), "worker ids", &["was set back below 2", "starts will fail"]);
+    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID DROP IDENTITY");
+    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID SET DEFAULT NEXTVAL('\"a?b\"')");
+    is_healthy(&database.url(), &["ok worker ids: 4194296 of"]);
     let empty = server.database();
     let reader = format!("{}_r", empty.user());
     empty.administer(&format!("CREATE USER {reader} PASSWORD '{}'", empty.password()));

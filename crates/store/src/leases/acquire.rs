@@ -180,16 +180,26 @@ pub fn acquire(
             layout.tick_at(now.saturating_add(ahead)).unwrap_or(layout.max_tick()).max(present)
         };
         let limit = last_tick(max_ahead);
-        request.last_tick = last_tick(max_ahead / NEAR);
-        let mut acquired = store.acquire(&request)?;
         // A generator that starts far ahead of the clock can soon borrow no more. A new worker id is better.
-        if let Err(Denial::Short(Shortage { ahead: Some((_, tick)), .. })) = acquired
-            && tick <= limit
-        {
-            request.last_tick = limit;
-            acquired = store.acquire(&request)?;
-        }
-        let shortage = match acquired {
+        request.last_tick = last_tick(max_ahead / NEAR);
+        let near = store.acquire(&request);
+        let further = match &near {
+            Ok(Err(Denial::Short(shortage))) => shortage.ahead.map(|(_, tick)| tick),
+            // The store answered, and could add none: to be refused a new row is no reason to leave a free one.
+            Err(Error::Store(error)) if !error.kind().may_pass() => Some(limit),
+            _ => None,
+        };
+        let acquired = match further.filter(|tick| *tick <= limit) {
+            None => near,
+            Some(tick) => {
+                request.last_tick = tick;
+                match (near, store.acquire(&request)) {
+                    (Err(error), Ok(Err(_)) | Err(_)) => Err(error),
+                    (_, acquired) => acquired,
+                }
+            }
+        };
+        let shortage = match acquired? {
             Ok(row) => {
                 let (worker_id, after, range) = (row.worker_id, row.after(), row.range);
                 let location = store.location();

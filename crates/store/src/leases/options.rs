@@ -76,7 +76,12 @@ impl LeaseOptions {
         self.lasts
     }
 
-    pub(super) fn terms(&self) -> Result<LeaseTerms, Error> {
+    /// Returns the terms of such a lease.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`] if it may not last as long, or the margin is more than half of it.
+    pub fn terms(&self) -> Result<LeaseTerms, Error> {
         let margin = self.margin.unwrap_or(self.lasts / 10);
         check_millis("lasts (ms)", self.lasts, 1_000..=3_600_000)?;
         check_millis("margin (ms)", margin, 0..=self.lasts.as_millis() as u64 / 2)?;

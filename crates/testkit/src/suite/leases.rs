@@ -127,23 +127,31 @@ pub fn clocks_that_are_set_repeat_nothing(store: &'static dyn Store) {
     }
 }
 
-/// A start that gets it could soon borrow no more time.
+/// A start that gets it could soon borrow no more time. What was used least far ahead comes first.
 pub fn what_was_used_ahead_of_the_clock_is_leased_last(store: &'static dyn Store) {
     let setting = Setting::shared(store);
-    let lease = setting.lease().expect("free");
-    let id = lease.worker_id();
-    let clock = ManualClock::new(SystemClock.now().saturating_add(Duration::from_secs(300)));
-    let builder = CachedUidGenerator::builder().layout(setting.layout()).clock(clock);
-    let generator = builder.worker(lease).namespace(fresh()).build().expect("possible");
-    let last = generator.next_uid().expect("ready");
-    drop(generator);
+    let mut ahead: Vec<(u64, Uid)> = vec![];
+    for seconds in [300, 200] {
+        let lease = setting.lease().expect("free");
+        let id = lease.worker_id();
+        let clock =
+            ManualClock::new(SystemClock.now().saturating_add(Duration::from_secs(seconds)));
+        let builder = CachedUidGenerator::builder().layout(setting.layout()).clock(clock);
+        let generator = builder.worker(lease).namespace(fresh()).build().expect("possible");
+        // A store may have only one.
+        ahead.retain(|(other, _)| *other != id);
+        ahead.insert(0, (id, generator.next_uid().expect("ready")));
+    }
 
+    let (furthest, _) = ahead[ahead.len() - 1];
     let mut leases = vec![];
-    while leases.last().is_none_or(|lease: &Lease| lease.worker_id() != id) {
+    while leases.last().is_none_or(|lease: &Lease| lease.worker_id() != furthest) {
         leases.push(setting.lease_for(LONG, Duration::ZERO).expect("not all are held"));
     }
-    let after = leases.last().and_then(Lease::after);
-    assert!(after >= Some(last), "{after:?} is below {last:?}");
+    for (lease, (id, last)) in leases.iter().rev().zip(ahead.iter().rev()) {
+        assert_eq!(lease.worker_id(), *id, "of {ahead:?}: {leases:?}");
+        assert!(lease.after() >= Some(*last), "{:?} is below {last}", lease.after());
+    }
 }
 
 pub fn what_is_issued_was_in_the_store_before(store: &'static dyn Store) {

@@ -358,6 +358,20 @@ fn what_was_used_far_ahead_is_passed_over() {
     });
 }
 
+#[test]
+fn a_start_that_can_add_none_leases_what_was_used_ahead() {
+    let place = Pg::new();
+    drop([0; 2].map(|_| place.acquire().expect("free")));
+    let ahead = present() + 300_000;
+    place
+        .execute(&format!("UPDATE UIDRING_LEASE SET HORIZON_TICK = {ahead}, HORIZON_SEQUENCE = 5"));
+    place.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID SET MAXVALUE 2");
+    let leases = [0; 2].map(|_| place.acquire().expect("used ahead of the clock"));
+    assert_eq!(leases.each_ref().map(Lease::worker_id), [1, 2]);
+    let error = chain(&place.acquire().expect_err("all are held"));
+    assert!(error.contains("reached maximum value"), "{error}");
+}
+
 /// Starts skip a damaged row, and the error names it.
 #[test]
 fn a_damaged_row_is_passed_over_and_named() {
