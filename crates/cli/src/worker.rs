@@ -160,7 +160,7 @@ fn list(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
     let nodes = store.worker_table(None)?;
     table::print(&nodes.list()?, as_json, row_as_json, &columns)?;
     if let Some(range) = nodes.range()? {
-        let left = range.left_after(nodes.usage()?.newest);
+        let left = range.left_after(nodes.usage()?.last());
         report::note(format_args!("the worker ids here are {range}; left for new starts: {left}"));
     }
     Ok(())

@@ -26,7 +26,7 @@ pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
     let is_ours = is_below && digits.len() == 20 && parts.all(|part| !FOLDERS.contains(&part));
     digits.parse().ok().filter(|_| is_ours).ok_or_else(|| {
         Problem::Damaged(format!(
-            "the key {} is none of this store: another program, or a store with a prefix below this one, wrote it; \
+            "the key {} does not belong to this store: another program, or a store with a prefix below this one, wrote it; \
              use a prefix below which nobody else writes",
             found.key
         ))
@@ -37,7 +37,7 @@ pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
 pub fn read(found: &KeyValue) -> Result<Value, Problem> {
     let key = &found.key;
     let value: Value = serde_json::from_str(&found.value)
-        .map_err(|error| Problem::Flawed(format!("the value of {key} is no JSON: {error}")))?;
+        .map_err(|error| Problem::Flawed(format!("the value of {key} is not JSON: {error}")))?;
     match field(found, &value, "version")? {
         VERSION => Ok(value),
         version => Err(Problem::Damaged(format!(
@@ -48,7 +48,7 @@ pub fn read(found: &KeyValue) -> Result<Value, Problem> {
 
 pub fn field(found: &KeyValue, value: &Value, name: &str) -> Result<u64, Problem> {
     value[name].as_u64().ok_or_else(|| {
-        Problem::Flawed(format!("the value of {} has no number `{name}`", found.key))
+        Problem::Flawed(format!("the value of {} lacks the number `{name}`", found.key))
     })
 }
 

@@ -86,9 +86,7 @@ impl EtcdStore {
             return Err(wrong("only printable ASCII without blanks is allowed"));
         }
         if prefix.split('/').any(|part| FOLDERS.contains(&part)) {
-            return Err(wrong(
-                "a part of it is `nodes` or `leases`, below which a store has its keys",
-            ));
+            return Err(wrong("a part of it is `nodes` or `leases`, where stores keep their keys"));
         }
         self.prefix = format!("{}/", prefix.trim_end_matches('/'));
         Ok(self)
@@ -205,7 +203,7 @@ impl EtcdStore {
         if self.endpoints.iter().all(|endpoint| endpoint.starts_with("https://")) {
             return Ok(());
         }
-        let problem = "certificates were given, and an endpoint is without TLS";
+        let problem = "certificates were given, but an endpoint does not use TLS";
         Err(error::endpoints(problem))
     }
 }
@@ -238,10 +236,10 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
     }
     let server = server.strip_suffix('/').unwrap_or(server);
     if server.contains('@') {
-        return Err("a user has no place in them");
+        return Err("endpoints must not name a user");
     }
     if server.contains(|c: char| c.is_whitespace() || c.is_control() || "/?#\\%".contains(c)) {
-        return Err("one has a path, or a character that no host has");
+        return Err("one has a path, or a character that a host cannot have");
     }
     let (host, port) = host_and_port(server)?;
     Ok(format!("{scheme}://{host}:{}", port.unwrap_or(2379)))

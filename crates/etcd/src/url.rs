@@ -134,7 +134,7 @@ mod tests {
             ("etcd://u%3As3cret:p@h", "a `:`"),
             ("etcd://h?s3cret=1", "etcd has no parameter"),
             ("http://s3cret", "does not begin with etcd://"),
-            ("etcd://h%2Fs3cret", "a character that no host has"),
+            ("etcd://h%2Fs3cret", "a character that a host cannot have"),
         ] {
             let error = EtcdStore::from_url(url).expect_err(url);
             let text = format!("{error} {error:?}");

@@ -95,9 +95,9 @@ fn a_damaged_lease_is_passed_over_and_named() {
         ("\"token\":2", &b"\"token\":9223372036854775807"[..], "token is 9223372036854775807"),
         ("\"sequence\":", b"\"sequence\":99999", "horizon.sequence is 99999"),
         ("\"tick\":", b"\"tick\":-1", "horizon.tick is -1"),
-        ("{", b"no JSON {", "is no JSON"),
-        ("{", b"{\"no text\":\"\xff\",", "is no JSON"),
-        ("\"version\":", b"\"other\":1", "has no number `version`"),
+        ("{", b"no JSON {", "is not JSON"),
+        ("{", b"{\"no text\":\"\xff\",", "is not JSON"),
+        ("\"version\":", b"\"other\":1", "lacks the number `version`"),
     ] {
         let store = fresh(&server);
         let leases = store.leases();
@@ -153,7 +153,10 @@ fn a_store_below_the_keys_of_another_is_refused() {
             let value = STANDARD.encode(json!({"version": 1, "base": 1}).to_string());
             server.post("kv/put", &json!({"key": STANDARD.encode(&key), "value": value}));
             let text = chain(&store.worker_ids().assign(&small()).expect_err("a foreign key"));
-            assert!(text.contains(&format!("the key {key} is none of this store")), "{text}");
+            assert!(
+                text.contains(&format!("the key {key} does not belong to this store")),
+                "{text}"
+            );
             assert!(!text.contains("remove"), "{text}");
         }
     }

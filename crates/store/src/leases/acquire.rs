@@ -176,30 +176,12 @@ pub fn acquire(
     loop {
         let now = SystemClock.now();
         let present = layout.tick_at(now)?;
-        let last_tick = |ahead| {
-            layout.tick_at(now.saturating_add(ahead)).unwrap_or(layout.max_tick()).max(present)
+        let tick = |ahead| {
+            let tick = layout.tick_at(now.saturating_add(ahead));
+            tick.unwrap_or(layout.max_tick()).max(present)
         };
-        let limit = last_tick(max_ahead);
-        // A generator that starts far ahead of the clock can soon borrow no more. A new worker id is better.
-        request.last_tick = last_tick(max_ahead / NEAR);
-        let near = store.acquire(&request);
-        let further = match &near {
-            Ok(Err(Denial::Short(shortage))) => shortage.ahead.map(|(_, tick)| tick),
-            // The store answered, and could add none: to be refused a new row is no reason to leave a free one.
-            Err(Error::Store(error)) if !error.kind().may_pass() => Some(limit),
-            _ => None,
-        };
-        let acquired = match further.filter(|tick| *tick <= limit) {
-            None => near,
-            Some(tick) => {
-                request.last_tick = tick;
-                match (near, store.acquire(&request)) {
-                    (Err(error), Ok(Err(_)) | Err(_)) => Err(error),
-                    (_, acquired) => acquired,
-                }
-            }
-        };
-        let shortage = match acquired? {
+        let taken = take(&mut store, &mut request, tick(max_ahead / NEAR), tick(max_ahead));
+        let shortage = match taken? {
             Ok(row) => {
                 let (worker_id, after, range) = (row.worker_id, row.after(), row.range);
                 let location = store.location();
@@ -234,6 +216,30 @@ pub fn acquire(
         let ends = shortage.ends_in.map_or(next, Duration::from_millis);
         thread::sleep(next.min(ends.max(FIRST_PAUSE)).min(left));
         pause = (pause * 2).min(LAST_PAUSE);
+    }
+}
+
+/// Takes a row that was used up to the tick `near`, or a new one. If there is none, takes the one that was used least far
+/// ahead, up to the tick `limit`: its generator can borrow less.
+fn take(
+    store: &mut impl LeaseStore,
+    request: &mut AcquireRequest,
+    near: u64,
+    limit: u64,
+) -> Result<Acquired, Error> {
+    request.last_tick = near;
+    let acquired = store.acquire(request);
+    let further = match &acquired {
+        Ok(Err(Denial::Short(shortage))) => shortage.ahead.map(|(_, tick)| tick),
+        // The store may have refused a new row, and have a free one.
+        Err(Error::Store(error)) if !error.kind().may_pass() => Some(limit),
+        _ => None,
+    };
+    let Some(tick) = further.filter(|tick| *tick <= limit) else { return acquired };
+    request.last_tick = tick;
+    match (acquired, store.acquire(request)) {
+        (Err(error), Ok(Err(_)) | Err(_)) => Err(error),
+        (_, acquired) => acquired,
     }
 }
 
