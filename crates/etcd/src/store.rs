@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn certificates_need_tls_and_prefixes_a_slash() {
         let error = EtcdStore::new("h").and_then(|s| s.tls_authority("ca.pem")).expect_err("none");
-        assert!(error.to_string().contains("without TLS"), "{error}");
+        assert!(error.to_string().contains("does not use TLS"), "{error}");
         for wrong in ["", "ids", "/a b", "/\u{e4}"] {
             let error = EtcdStore::new("h").and_then(|s| s.prefix(wrong)).expect_err(wrong);
             assert!(error.to_string().contains("cannot be the prefix"), "{error:?}");

@@ -215,12 +215,8 @@ fn process_of_its_own() {
         let work = || {
             let mut ids = Vec::new();
             while Instant::now() < end {
-                match assign(path) {
-                    Ok(id) => ids.push(id),
-                    Err(error)
-                        if ["disk I/O error", "are lost"].iter().any(|&e| error.contains(e)) => {}
-                    Err(error) => panic!("{error}"),
-                }
+                // Without its locks, SQLite may read anything, so a start may fail with any error.
+                ids.extend(assign(path).ok());
             }
             ids
         };
