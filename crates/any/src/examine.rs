@@ -266,24 +266,22 @@ fn wrong_counter(
     }
     let counter = usage.last_key.or(usage.newest);
     let leased = leases.iter().map(|row| row.worker_id).max();
-    if leased > counter {
+    if let Some(leased) = leased.filter(|leased| Some(*leased) > counter) {
         return Some(Finding::fault(
             "worker ids",
             format!(
-                "worker id {} is leased, and the counter of worker ids is below it: it was set back, or its table was \
+                "worker id {leased} is leased, and the counter of worker ids is below it: it was set back, or its table was \
                  lost, and worker ids repeat; set it above all worker ids that were ever handed out. Row-level \
-                 security that hides rows of WORKER_NODE from this account looks the same: lift it",
-                leased.unwrap_or_default()
+                 security that hides rows of WORKER_NODE from this account looks the same: lift it"
             ),
         ));
     }
-    (usage.newest > counter).then(|| {
+    usage.newest.filter(|newest| Some(*newest) > counter).map(|newest| {
         Finding::fault(
             "worker ids",
             format!(
-                "the counter of worker ids was set back below {}, the greatest in WORKER_NODE, and starts will fail; \
-                 set it above all worker ids that were ever handed out",
-                usage.newest.unwrap_or_default()
+                "the counter of worker ids was set back below {newest}, the greatest in WORKER_NODE, and starts will \
+                 fail; set it above all worker ids that were ever handed out"
             ),
         )
     })

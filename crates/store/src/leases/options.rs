@@ -76,11 +76,11 @@ impl LeaseOptions {
         self.lasts
     }
 
-    /// Returns the terms of such a lease.
+    /// Returns the terms of a lease with these options.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] if it may not last as long, or the margin is more than half of it.
+    /// [`Error::OptionOutOfRange`] if its length is not 1 s to 1 h, or the margin is more than half of it.
     pub fn terms(&self) -> Result<LeaseTerms, Error> {
         let margin = self.margin.unwrap_or(self.lasts / 10);
         check_millis("lasts (ms)", self.lasts, 1_000..=3_600_000)?;

@@ -30,15 +30,10 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// A unit of work on a connection. It may run again after a failed attempt, so it must be repeatable.
 pub trait Operation<E: Engine>: Sync {
-    /// The table that errors name.
-    const TABLE: Table;
-
     type Done: Send;
 
-    /// Returns the table, if only the work itself knows which.
-    fn table(&self) -> Table {
-        Self::TABLE
-    }
+    /// Returns the table that errors name.
+    fn table(&self) -> Table;
 
     /// Returns the tables to create if they are missing.
     fn creates(&self) -> &[Table] {

@@ -11,9 +11,11 @@ pub struct Create(pub &'static [Table]);
 
 impl<E: Engine> Operation<E> for Create {
     // The server's error names the table that cannot be created.
-    const TABLE: Table = WORKER_NODE;
-
     type Done = ();
+
+    fn table(&self) -> Table {
+        WORKER_NODE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
         create(session, self.0).await

@@ -111,8 +111,6 @@ struct Looked<F> {
 }
 
 impl<E: Engine> Operation<E> for Examine {
-    const TABLE: Table = WORKER_NODE;
-
     type Done = Looked<E::Failure>;
 
     fn table(&self) -> Table {

@@ -62,9 +62,11 @@ async fn is_marked<S: Session>(session: &mut S) -> Done<S, bool> {
 pub struct Recorded;
 
 impl<E: Engine> Operation<E> for Recorded {
-    const TABLE: Table = WORKER_NODE;
-
     type Done = Option<WorkerRange>;
+
+    fn table(&self) -> Table {
+        WORKER_NODE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Option<WorkerRange>> {
         look_for_range(session).await
@@ -74,9 +76,11 @@ impl<E: Engine> Operation<E> for Recorded {
 pub struct Record(pub WorkerRange);
 
 impl<E: Engine> Operation<E> for Record {
-    const TABLE: Table = UIDRING_RANGE;
-
     type Done = Result<(), RangeRefusal>;
+
+    fn table(&self) -> Table {
+        UIDRING_RANGE
+    }
 
     fn creates(&self) -> &[Table] {
         &[WORKER_NODE]

@@ -19,9 +19,11 @@ pub struct Renew<'a> {
 }
 
 impl<E: Engine> Operation<E> for Renew<'_> {
-    const TABLE: Table = UIDRING_LEASE;
-
     type Done = ();
+
+    fn table(&self) -> Table {
+        UIDRING_LEASE
+    }
 
     /// The statement changes the row only if it is ours and still has the confirmed horizon.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
@@ -79,9 +81,11 @@ pub struct Release<'a> {
 }
 
 impl<E: Engine> Operation<E> for Release<'_> {
-    const TABLE: Table = UIDRING_LEASE;
-
     type Done = ();
+
+    fn table(&self) -> Table {
+        UIDRING_LEASE
+    }
 
     /// Also meets a row that an earlier attempt freed without a reply, and leaves it as it is.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {

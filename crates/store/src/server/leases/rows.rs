@@ -18,9 +18,11 @@ use crate::sql::{FOREIGN_LAYOUT, LOWEST_LEASE};
 pub struct ListLeases;
 
 impl<E: Engine> Operation<E> for ListLeases {
-    const TABLE: Table = UIDRING_LEASE;
-
     type Done = Vec<Result<LeaseRow, String>>;
+
+    fn table(&self) -> Table {
+        UIDRING_LEASE
+    }
 
     async fn run(
         &self,
@@ -96,9 +98,11 @@ pub enum Ending {
 }
 
 impl<E: Engine> Operation<E> for EndLease {
-    const TABLE: Table = UIDRING_LEASE;
-
     type Done = (bool, Option<LeaseRow>);
+
+    fn table(&self) -> Table {
+        UIDRING_LEASE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, (bool, Option<LeaseRow>)> {
         // Name a damaged row before the server fails at it.
@@ -122,9 +126,11 @@ pub struct Reuse<'a> {
 }
 
 impl<E: Engine> Operation<E> for Reuse<'_> {
-    const TABLE: Table = UIDRING_LEASE;
-
     type Done = Result<(), Denial>;
+
+    fn table(&self) -> Table {
+        UIDRING_LEASE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Denial>> {
         session.begin().await?;

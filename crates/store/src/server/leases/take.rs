@@ -49,9 +49,11 @@ struct Candidate {
 }
 
 impl<E: Engine> Operation<E> for Acquire<'_> {
-    const TABLE: Table = UIDRING_LEASE;
-
     type Done = Acquired;
+
+    fn table(&self) -> Table {
+        UIDRING_LEASE
+    }
 
     fn creates(&self) -> &[Table] {
         if self.create_tables { &[WORKER_NODE, UIDRING_LEASE] } else { &[] }

@@ -26,9 +26,11 @@ pub struct Assign {
 }
 
 impl<E: Engine> Operation<E> for Assign {
-    const TABLE: Table = WORKER_NODE;
-
     type Done = (u64, Option<WorkerRange>);
+
+    fn table(&self) -> Table {
+        WORKER_NODE
+    }
 
     fn creates(&self) -> &[Table] {
         if self.create_table { &[WORKER_NODE] } else { &[] }
@@ -106,9 +108,11 @@ fn shortened(name: &str) -> String {
 pub struct ListNodes;
 
 impl<E: Engine> Operation<E> for ListNodes {
-    const TABLE: Table = WORKER_NODE;
-
     type Done = Vec<WorkerNode>;
+
+    fn table(&self) -> Table {
+        WORKER_NODE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Vec<WorkerNode>> {
         let rows = session.look(&E::Session::DIALECT.list_nodes(), &[]).await?;
@@ -131,9 +135,11 @@ impl<E: Engine> Operation<E> for ListNodes {
 pub struct Usage;
 
 impl<E: Engine> Operation<E> for Usage {
-    const TABLE: Table = WORKER_NODE;
-
     type Done = WorkerUsage;
+
+    fn table(&self) -> Table {
+        WORKER_NODE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, WorkerUsage> {
         let dialect = E::Session::DIALECT;
@@ -156,9 +162,11 @@ impl<E: Engine> Operation<E> for Usage {
 pub struct Newest;
 
 impl<E: Engine> Operation<E> for Newest {
-    const TABLE: Table = WORKER_NODE;
-
     type Done = Option<u64>;
+
+    fn table(&self) -> Table {
+        WORKER_NODE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Option<u64>> {
         only(session.look(NEWEST_NODE, &[]).await?)?.optional_unsigned(0)
@@ -178,9 +186,11 @@ impl PrunePart {
 }
 
 impl<E: Engine> Operation<E> for PrunePart {
-    const TABLE: Table = WORKER_NODE;
-
     type Done = u64;
+
+    fn table(&self) -> Table {
+        WORKER_NODE
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, u64> {
         let values = [self.newest.into(), self.age.into(), Self::ROWS.into()];

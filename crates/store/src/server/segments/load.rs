@@ -46,9 +46,11 @@ pub enum NotLoaded<F> {
 }
 
 impl<E: Engine> Operation<E> for Load<'_> {
-    const TABLE: Table = LEAF_ALLOC;
-
     type Done = Result<Loaded, NotLoaded<E::Failure>>;
+
+    fn table(&self) -> Table {
+        LEAF_ALLOC
+    }
 
     /// If the reply to the COMMIT is lost, the range may or may not be reserved. It is given up, and another attempt
     /// reserves another one.

@@ -18,9 +18,11 @@ pub struct ListTags {
 }
 
 impl<E: Engine> Operation<E> for ListTags {
-    const TABLE: Table = LEAF_ALLOC;
-
     type Done = Vec<SegmentTag>;
+
+    fn table(&self) -> Table {
+        LEAF_ALLOC
+    }
 
     fn creates(&self) -> &[Table] {
         if self.create_table { &[LEAF_ALLOC] } else { &[] }
@@ -48,9 +50,11 @@ pub struct CreateTag<'a> {
 }
 
 impl<E: Engine> Operation<E> for CreateTag<'_> {
-    const TABLE: Table = LEAF_ALLOC;
-
     type Done = Result<(), Error>;
+
+    fn table(&self) -> Table {
+        LEAF_ALLOC
+    }
 
     fn creates(&self) -> &[Table] {
         if self.create_table { &[LEAF_ALLOC] } else { &[] }
@@ -107,9 +111,11 @@ pub enum Change {
 }
 
 impl<E: Engine> Operation<E> for ChangeTag<'_> {
-    const TABLE: Table = LEAF_ALLOC;
-
     type Done = Result<SegmentTag, Error>;
+
+    fn table(&self) -> Table {
+        LEAF_ALLOC
+    }
 
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<SegmentTag, Error>> {
         let tag = self.tag;

@@ -35,9 +35,11 @@ pub enum Together {
 }
 
 impl<E: Engine> Operation<E> for LoadTogether<'_> {
-    const TABLE: Table = LEAF_ALLOC;
-
     type Done = Together;
+
+    fn table(&self) -> Table {
+        LEAF_ALLOC
+    }
 
     /// If the reply to the COMMIT is lost, all ranges are given up.
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Together> {
