@@ -8,7 +8,7 @@ use uidring::policy::TakePolicy;
 use uidring::{CachedUidGenerator, ClockedUidGenerator, Error, Layout, Uid, WorkerSource};
 use uidring_store::options::{Given, Kind, MAX_CLOCK_DIFFERENCE, Owner};
 use uidring_store::url::Url;
-use uidring_store::{AnyStore, ServerError, StoreUse, TableError, read_secret};
+use uidring_store::{AnyStore, ServerError, StoreUse, TableError, read_secret, warn_if_exposed};
 
 use crate::environment::{self, VARIABLE};
 use crate::generator::AnyGenerator;
@@ -63,7 +63,8 @@ impl Options {
         Self::read(url.trim(), place, true)
     }
 
-    /// Reads the URL in the first line of a file, which keeps a password out of the list of processes.
+    /// Reads the URL in the first line of a file, which keeps a password out of the list of processes. Logs a warning if
+    /// the URL has a password and every user may read the file.
     ///
     /// # Errors
     ///
@@ -77,7 +78,11 @@ impl Options {
         }
         let text = read_secret("the URL", path)?;
         let url = text.lines().next().unwrap_or_default().trim();
-        Self::from_settings(url, &format!("in the file {}", path.display()))
+        let options = Self::from_settings(url, &format!("in the file {}", path.display()))?;
+        if options.has_password() {
+            warn_if_exposed(path);
+        }
+        Ok(options)
     }
 
     /// Reads the URL in the environment variable `UIDRING_URL`.

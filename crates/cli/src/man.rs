@@ -7,6 +7,22 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 
+/// The last sections of each page.
+const MORE: &str = r#"
+.SH "EXIT STATUS"
+0 after success, 1 after a failure, 2 for wrong usage.
+.SH ENVIRONMENT
+.TP
+UIDRING_URL
+The URL of the store, unless a flag or a server\(aqs file of settings names one.
+.SH FILES
+Without a URL, worker ids come from uidring/workers.db and tags from uidring/segments.db, in XDG_DATA_HOME or else in
+\(ti/.local/share.
+.SH "SEE ALSO"
+.BR uidring (1),
+.BR uidring\-urls (1)
+"#;
+
 /// Writes a page for each command into the folder, and creates it if missing.
 pub fn write(command: Command, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
@@ -26,6 +42,7 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
     new.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
     let mut new = new.tempfile_in(folder)?;
     page.render(&mut new)?;
+    new.write_all(MORE.as_bytes())?;
     new.flush()?;
     new.persist(folder.join(page.get_filename()))?;
     Ok(())

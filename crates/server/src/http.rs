@@ -84,8 +84,9 @@ async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Respon
         return answer::bad_request(asked, text);
     }
     let path = asked.path();
-    let is_open = matches!(path, "/healthz" | "/");
-    if !is_open && !is_trusted(shared, &asked) {
+    let is_open = matches!(path, "/healthz" | "/readyz" | "/");
+    let is_trusted = is_trusted(shared, &asked);
+    if !is_open && !is_trusted {
         return answer::unauthorized(asked);
     }
     if let Some(text) = site::refusal(shared, &asked) {
@@ -129,7 +130,8 @@ async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Respon
         "/healthz" => health::liveness(shared, asked),
         "/readyz" => {
             let shared = Arc::clone(shared);
-            answer::beside(move || health::answer(&shared, asked)).await
+            let answer = if is_trusted { health::readiness } else { health::public_readiness };
+            answer::beside(move || answer(&shared, asked)).await
         }
         "/metrics" => answer::long(shared, asked, metrics::answer).await,
         "/v1/ids" => ids::answer(shared, asked).await,

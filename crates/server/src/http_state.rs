@@ -22,6 +22,8 @@ pub struct HttpState {
     /// The permit to read the table of segments.
     pub table: Arc<Semaphore>,
     pub last: Mutex<LastLook>,
+    /// When readiness was last checked for clients without the password, and the result.
+    pub readiness: Mutex<Option<(Instant, bool)>>,
 }
 
 /// The watchers' last look, and what the next one is compared with.
@@ -40,6 +42,7 @@ impl HttpState {
             turn: Arc::new(Semaphore::new(1)),
             table: Arc::new(Semaphore::new(1)),
             last: Mutex::default(),
+            readiness: Mutex::default(),
         }
     }
 }

@@ -162,9 +162,11 @@ impl StoreFile {
         };
         self.check_place(&path)?;
         if !self.exists(&path)? {
-            // Whatever starts the server may still create the folder, as systemd does.
             if let Err(error) = self.check_folder(&path) {
-                warn_once(format!("a start would fail: {}", Chain(&error)));
+                warn_once(format!(
+                    "a start fails as things are, unless systemd creates the folder for it (StateDirectory=): {}",
+                    Chain(&error)
+                ));
             }
             let made = NewFile::try_beside(&path);
             return made.map(|()| T::default()).map_err(|error| self.io_error("created", error));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use uidring::Error;
 
-use crate::{TableError, read_secret};
+use crate::{TableError, read_secret, warn_if_exposed};
 
 /// A user and a password. It implements neither `Debug` nor `Display`.
 #[derive(Clone)]
@@ -26,6 +26,7 @@ impl Credentials {
         let text = read_secret(what, path)?;
         match text.lines().next().unwrap_or_default().trim().split_once(':') {
             Some((user, password)) if !user.is_empty() && !password.is_empty() => {
+                warn_if_exposed(path);
                 Ok(Self { user: user.into(), password: password.into() })
             }
             _ => Err(TableError::Credentials { what }.into()),

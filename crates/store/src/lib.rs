@@ -51,7 +51,7 @@ pub use self::leaf_node::LeafNode;
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::range::{NoWorkerRange, RangeRefusal, WorkerRange};
 pub use self::server_error::ServerError;
-pub use self::small_file::{read_private_file, read_small_file};
+pub use self::small_file::{read_private_file, read_small_file, warn_if_exposed};
 pub use self::store_kind::StoreKind;
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag};

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use uidring::adapter::Deadline;
 
+#[cfg(unix)]
+use crate::warn_once;
+
 /// Keeps a device or a wrong file from filling the memory. Files of settings are smaller.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -34,6 +37,20 @@ pub fn read_private_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     check_is_private(&file)?;
     read(file)
+}
+
+/// Warns if every user may read a file that holds a password. Unlike [`read_private_file`], it does not refuse: secrets
+/// that a container mounts often have such a mode.
+pub fn warn_if_exposed(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = path.metadata()
+        && std::os::unix::fs::MetadataExt::mode(&metadata) & 0o004 != 0
+    {
+        let path = path.display();
+        warn_once(format!("{path} holds a password, and every user may read it: chmod o-r {path}"));
+    }
+    #[cfg(not(unix))]
+    let _ = path;
 }
 
 /// Opens a file. Does not wait for the writer of a FIFO; [`read`] does.

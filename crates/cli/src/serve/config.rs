@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Command, FromArgMatches};
@@ -24,6 +24,7 @@ const NO_FLAGS: [&str; 6] = ["url", "url-file", "start-after", "layout", "max-bo
 /// What a file says besides flags.
 #[derive(Default)]
 pub struct File {
+    pub path: PathBuf,
     /// The file, for errors.
     pub place: String,
     /// The settings above all tables.
@@ -102,7 +103,7 @@ pub fn load(
     };
     let args = args.map_err(|error| wrong(&plain(&error)))?;
     let place = format!("in {}", path.display());
-    let mut file = File { place, settings, names: BTreeMap::new() };
+    let mut file = File { path: path.into(), place, settings, names: BTreeMap::new() };
     for (name, settings) in names {
         let Value::Table(settings) = settings else {
             return Err(wrong(&format_args!("`names.{name}` is for a table: [names.{name}]")));

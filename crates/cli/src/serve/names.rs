@@ -13,6 +13,7 @@ use uidring_any::{
     AnyStore, Options, Prepared, SegmentTable, ServerError, StoreUse, TableError, WorkerKind,
 };
 use uidring_server::{Issuer, Names};
+use uidring_store::warn_if_exposed;
 
 use super::args::ServeArgs;
 use super::config::{File, Settings};
@@ -149,7 +150,7 @@ fn url_of_file<'a>(args: &ServeArgs, file: &'a File) -> Result<Option<&'a UrlArg
 /// The options of the flags, and of what stands above the file's tables.
 fn own_options(args: &ServeArgs, file: &File) -> Result<Options, Failure> {
     let options = match url_of_file(args, file)? {
-        Some(url) => set_flags(at(url, &file.place)?, args.options.given())?,
+        Some(url) => set_flags(at(url, file)?, args.options.given())?,
         None => args.url.options(args.options.given())?,
     };
     let is_flag = |name: &str| args.options.given().any(|(given, _)| given == name);
@@ -160,7 +161,7 @@ fn own_options(args: &ServeArgs, file: &File) -> Result<Options, Failure> {
 /// The options of a name: its own over those above the tables, or its own alone if it has a URL.
 fn named_options(args: &ServeArgs, file: &File, settings: &Settings) -> Result<Options, Failure> {
     let options = match &settings.url {
-        Some(url) => at(url, &file.place)?,
+        Some(url) => at(url, file)?,
         None => {
             let own = own_options(args, file)?;
             settings.options.iter().fold(own, |options, (name, _)| options.unset(name))
@@ -170,9 +171,16 @@ fn named_options(args: &ServeArgs, file: &File, settings: &Settings) -> Result<O
 }
 
 /// The options of a URL of the file.
-fn at(url: &UrlArgs, place: &str) -> Result<Options, Failure> {
+fn at(url: &UrlArgs, file: &File) -> Result<Options, Failure> {
+    let place = &file.place;
     match &url.url {
-        Some(url) => Options::from_settings(url, place).map_err(wrong),
+        Some(url) => {
+            let options = Options::from_settings(url, place).map_err(wrong)?;
+            if options.has_password() {
+                warn_if_exposed(&file.path);
+            }
+            Ok(options)
+        }
         None => {
             let is_relative =
                 |path: &PathBuf| path.is_relative() && !may_have_url(&path.to_string_lossy());

@@ -321,7 +321,7 @@ fn what_a_start_would_fail_on_is_found_by_a_check() {
         assert!(run.stderr.contains(text), "{words}: {run:?}");
     }
     let missing = home.run("serve --check -u sqlite:nofolder/a.db?mode=rwc");
-    assert!(missing.stderr.contains("a start would fail: "), "{missing:?}");
+    assert!(missing.stderr.contains("a start fails as things are, "), "{missing:?}");
     assert!(missing.stderr.contains("there is no folder "), "{missing:?}");
     let foreign = home.run("serve --check -u sqlite:theirs.db?foreign=true");
     assert_eq!(foreign.status, Some(0), "{foreign:?}");

@@ -158,6 +158,35 @@ fn others_may_not_read_secrets() {
     }
 }
 
+#[cfg(feature = "mysql")]
+#[test]
+fn a_url_with_a_password_that_everybody_may_read_is_a_warning() {
+    let home = Home::new();
+    let url = "mysql://ids:s3cret@db.example.com/ids?tls=verify";
+    let listen = "redis = 0\nhttp = 'none'\nthrift = 'none'\nbatch = 'none'\n";
+    let path = home.folder.path().join("url");
+    for (name, text, words) in [
+        ("url", url.to_owned(), "--redis 0 --http none --thrift none --batch none --url-file url"),
+        ("serve.toml", format!("{listen}url = '{url}'\n"), "--config serve.toml"),
+        (
+            "by-file.toml",
+            format!("{listen}url-file = '{}'\n", path.display()),
+            "--config by-file.toml",
+        ),
+    ] {
+        for mode in [0o644, 0o640, 0o600] {
+            write(&home, name, &text, mode);
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+            let run = home.run(&format!("serve --check {words}"));
+            assert_eq!(run.status, Some(0), "{run:?}");
+            let is_warned =
+                run.stderr.contains(" holds a password, and every user may read it: chmod o-r ");
+            assert_eq!(is_warned, mode == 0o644, "{name} {mode:o}: {}", run.stderr);
+            assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
+        }
+    }
+}
+
 #[test]
 fn a_key_of_no_use_is_explained() {
     let home = Home::new();

@@ -1,5 +1,8 @@
 //! `/readyz`: which names issue nothing, and why. `/healthz`: whether the server needs a restart.
 
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
@@ -8,6 +11,8 @@ use super::body::Body;
 use super::request::Asked;
 use crate::names::SHOWN;
 use crate::shared::Shared;
+
+const PUBLIC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Fails only for a lost lease. A restart cures nothing else, and would stop the names that still issue ids. Names are
 /// not shown, because anybody may ask.
@@ -19,7 +24,8 @@ pub fn liveness(shared: &Shared, asked: Asked) -> Response<Body> {
     answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
-pub fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
+/// Says which names fail, and why.
+pub fn readiness(shared: &Shared, asked: Asked) -> Response<Body> {
     let names = shared.names.list();
     let (mut failing, mut not_shown) = (Vec::new(), 0);
     for name in &names {
@@ -31,13 +37,30 @@ pub fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
             None => {}
         }
     }
-    let is_ready = failing.is_empty();
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let value = json!({
-        "ready": is_ready,
+        "ready": failing.is_empty(),
         "names": names.len(),
         "failing": failing,
         "failing_not_shown": not_shown,
     });
-    answer::json(asked, status, &value)
+    answer::json(asked, status(failing.is_empty()), &value)
+}
+
+/// For a client without the password, such as Kubernetes' probe: says only whether a name fails. All of them share a
+/// check a second, because each check takes a uid of every generator.
+pub fn public_readiness(shared: &Shared, asked: Asked) -> Response<Body> {
+    let mut last = shared.http.readiness.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_ready = match *last {
+        Some((checked, is_ready)) if checked.elapsed() < PUBLIC_INTERVAL => is_ready,
+        _ => {
+            let is_ready = shared.names.list().iter().all(|name| name.problem().is_none());
+            *last = Some((Instant::now(), is_ready));
+            is_ready
+        }
+    };
+    answer::json(asked, status(is_ready), &json!({ "ready": is_ready }))
+}
+
+fn status(is_ready: bool) -> StatusCode {
+    if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }

@@ -1,11 +1,17 @@
 //! A server that requires a token.
 
-use crate::served::{Answer, Served, uids};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+use uidring_server::{Issuer, Names};
+
+use crate::served::{Answer, PATIENCE, Served, generator, uids};
 
 #[test]
 fn a_token_opens_what_is_not_open() {
     let served = Served::with(uids(20), |server| server.password("s3cret"));
-    let paths = ["/v1/ids", "/v1/parse/1", "/readyz", "/metrics", "/cache", "/db", "/nothing"];
+    let paths = ["/v1/ids", "/v1/parse/1", "/metrics", "/cache", "/db", "/nothing"];
     let paths = paths.into_iter().chain(["/api/snowflake/get/x", "/api/segment/get/x"]);
     for path in paths.chain(["/decodeSnowflakeId?snowflakeId=1", "/v1/events"]) {
         for header in [
@@ -30,6 +36,29 @@ fn a_token_opens_what_is_not_open() {
     for path in ["/healthz", "/"] {
         assert_eq!(served.curl(path).status, 200, "{path} is open");
     }
+}
+
+/// Kubernetes' probes send no token. They must learn no names, and use up no more than a uid a second.
+#[test]
+fn readiness_is_open_and_says_no_more_than_that() {
+    let generator = generator(29);
+    let names = Names::new().with("uid", Issuer::Ordered(Arc::clone(&generator)));
+    let served = Served::with(names, |server| server.password("s3cret"));
+    let known = served.curl_with("/readyz", &["-H", "Authorization: Bearer s3cret"]);
+    assert_eq!(known.json()["failing"], json!([]));
+    let (begin, taken) = (Instant::now(), generator.stats().taken);
+    for _ in 0..50 {
+        let answer = served.curl_with("/readyz", &["-H", "Authorization: Bearer s3cre"]);
+        assert_eq!((answer.status, answer.text()), (200, "{\"ready\":true}\n"));
+    }
+    let checks = generator.stats().taken - taken;
+    assert!((1..=begin.elapsed().as_secs() + 1).contains(&checks), "{checks} checks");
+    generator.close();
+    let end = Instant::now() + PATIENCE;
+    while served.curl("/readyz").status != 503 {
+        assert!(Instant::now() < end, "still ready");
+    }
+    assert_eq!(served.curl("/readyz").text(), "{\"ready\":false}\n");
 }
 
 /// A page of another site may make a browser ask, and let its own name resolve to this host.
