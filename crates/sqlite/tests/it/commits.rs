@@ -205,7 +205,7 @@ fn process_of_its_own() {
     }
     let end = Instant::now() + Duration::from_millis(millis.parse().expect("a number"));
     let is_over = AtomicBool::new(false);
-    let ids: Vec<u64> = thread::scope(|scope| {
+    let (ids, errors): (Vec<u64>, BTreeSet<String>) = thread::scope(|scope| {
         // What drops this process's locks of SQLite: a backup, a checksum.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -213,20 +213,24 @@ fn process_of_its_own() {
             }
         });
         let work = || {
-            let mut ids = Vec::new();
+            let (mut ids, mut errors) = (Vec::new(), BTreeSet::new());
             while Instant::now() < end {
-                // Without its locks, SQLite may read anything, so a start may fail with any error.
-                ids.extend(assign(path).ok());
+                match assign(path) {
+                    Ok(id) => ids.push(id),
+                    Err(error) => drop(errors.insert(error)),
+                }
             }
-            ids
+            (ids, errors)
         };
-        let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
-        let ids = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
+        let done =
+            [(); 2].map(|()| scope.spawn(work)).map(|thread| thread.join().expect("no panic"));
         is_over.store(true, Ordering::Relaxed);
-        ids
+        let [(ids, errors), (more_ids, more_errors)] = done;
+        (ids.into_iter().chain(more_ids).collect(), errors.into_iter().chain(more_errors).collect())
     });
     println!();
     ids.iter().for_each(|id| println!("id {id}"));
+    errors.iter().for_each(|error| println!("error {error}"));
 }
 
 /// Which docs/sqlite.md forbids, because starts may fail then. No id comes twice.
@@ -242,6 +246,11 @@ fn programs_that_open_and_close_the_file_get_no_id_twice() {
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         ids.extend(text.lines().filter_map(|line| line.strip_prefix("id ")?.parse::<u64>().ok()));
+        for error in text.lines().filter_map(|line| line.strip_prefix("error ")) {
+            // Without its locks, SQLite may read anything: lost commits, another version, damage, no database at all.
+            let named = format!("the worker file {} could not be ", path.display());
+            assert!(error.starts_with(&named), "{error}");
+        }
     }
     let distinct: BTreeSet<_> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "ids that came twice");
