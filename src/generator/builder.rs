@@ -33,7 +33,7 @@ impl<O> GeneratorBuilder<O> {
     }
 
     /// Sets the worker id of all uids. Nobody else may ever use it with this layout. You must set it, or a source of
-    /// worker ids with [`worker_from`](Self::worker_from).
+    /// worker ids with [`worker_from`](Self::worker_from); of several, the last one set counts.
     #[must_use]
     pub fn worker_id(self, worker_id: u64) -> Self {
         self.worker(worker_id)
