@@ -243,6 +243,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_lost_connection_may_pass_and_a_wrong_peer_does_not() {
+        let driver = |error: Error| Problem::Driver(Failure(error));
+        let of_kind = |kind: ErrorKind| driver(io::Error::from(kind).into());
+        assert!(driver(DriverError::ConnectionClosed.into()).may_pass());
+        assert!(!driver(DriverError::NoClientSslFlagFromServer.into()).may_pass());
+        for (kind, may_pass, advice) in [
+            (ErrorKind::ConnectionRefused, true, "is the server running?"),
+            (ErrorKind::NotFound, true, "and the socket its own?"),
+            (ErrorKind::UnexpectedEof, true, "the server closed the connection"),
+            (ErrorKind::ConnectionReset, true, "the connection failed"),
+            (ErrorKind::InvalidData, false, "is this a MySQL server?"),
+            (ErrorKind::PermissionDenied, false, "the connection failed"),
+        ] {
+            assert_eq!(of_kind(kind).may_pass(), may_pass, "{kind}");
+            assert!(text(of_kind(kind)).contains(advice), "{}", text(of_kind(kind)));
+        }
+    }
+
+    /// Only an answer shows that the server has not done what it was asked for.
+    #[test]
+    fn an_answer_is_the_servers() {
+        use uidring_store::server::Failure as _;
+        let error = ServerError { code: 1213, message: String::new(), state: "40001".into() };
+        assert!(Failure(Error::Server(error)).is_answer());
+        assert!(!Failure(DriverError::ConnectionClosed.into()).is_answer());
+    }
+
     /// A start reports it at once. Renewals and loads are repeated anyway.
     #[test]
     fn a_read_only_server_is_not_final() {
@@ -263,6 +291,10 @@ mod tests {
     #[test]
     fn the_servers_refusals_come_with_advice() {
         for (code, message, advice) in [
+            (1044, "Access denied for user", "grant the account its rights on it"),
+            (1049, "Unknown database", "no such database"),
+            (1050, "Table already exists", "exists already"),
+            (1064, "You have an error in your SQL syntax", "does not know such a statement"),
             (1142, "CREATE command denied to user", "needs CREATE"),
             (1142, "INSERT command denied to user", "SELECT and INSERT"),
             (1226, "exceeded the 'max_user_connections' resource", "in use"),
@@ -278,6 +310,7 @@ mod tests {
             (1213, "Deadlock found", "came first"),
             (1305, "FUNCTION WSREP_LAST_WRITTEN_GTID does not exist", "MariaDB 10.4"),
             (3098, "does not comply with the requirements", "primary key"),
+            (3159, "Connections using insecure transport are prohibited", "demands TLS"),
             (3101, "Plugin instructed the server to rollback", "came first"),
             (3100, "Error on observer while running", "of the majority"),
             (3796, "cannot be used on the current member state", "of the majority"),
