@@ -9,7 +9,7 @@ use std::time::Duration;
 use uidring::adapter::Deadline;
 
 #[cfg(unix)]
-use crate::warn_once;
+use crate::warn_once::warn_once;
 
 /// Keeps a device or a wrong file from filling the memory. Files of settings are smaller.
 const MAX_BYTES: u64 = 1 << 20;
