@@ -3,7 +3,6 @@
 //!
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
-mod counters;
 mod fill;
 mod hot_words;
 #[cfg(all(test, uidring_loom))]
@@ -24,15 +23,9 @@ pub use self::stats::RingStats;
 
 use std::sync::Arc;
 
-use crossbeam_utils::CachePadded;
-
-use self::counters::Counters;
 use self::slot::Run;
 use crate::error::TakeError;
-use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU64, EventCount, ForkGuarded, HotWords, Ordering, Slot,
-    WipeOnForkMemory,
-};
+use crate::sync::{EventCount, ForkGuarded, HotWords, Ordering, RingWords, Slot, WipeOnForkMemory};
 
 /// A ring of numbers: see the [module](self) for how it works.
 ///
@@ -58,31 +51,22 @@ use crate::sync::{
 /// ```
 #[derive(Debug)]
 pub struct RingBuffer {
-    /// The words that takers and the producer share, and the slots.
-    memory: WipeOnForkMemory,
+    /// What takers and the producer share.
+    memory: WipeOnForkMemory<RingWords>,
     options: RingOptions,
     /// At this many runs or fewer, the open one included, the ring is low and takers wake the producer.
     threshold: u64,
-    /// Whether the producer comes by itself before the takers need it. If so, half the threshold applies.
-    foreseen: AtomicBool,
-    /// The next run to be published; all below it are. Written by the producer and read by takers, once
-    /// a run.
-    tail: CachePadded<AtomicU64>,
     /// Where takers wait for runs.
     published: EventCount,
     /// Where the producer waits for demand, maybe for that of other rings too.
     demand: Arc<EventCount>,
-    /// Whether the producer's source has nothing yet: then takers do not wake it.
-    source_paused: AtomicBool,
-    closed: AtomicU8,
     /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
-    counters: CachePadded<Counters>,
 }
 
 /// Why a ring is closed, as it stands in `closed`; 0 is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u64)]
 pub(crate) enum CloseReason {
     /// The producer, or the owner of the ring, is gone.
     Closed = 1,
@@ -117,7 +101,8 @@ impl RingBuffer {
     pub(crate) fn close_for(&self, reason: CloseReason) {
         // Release: pairs with the Acquire load in `why_gone`, so that who sees the ring closed
         // sees everything that was published before. Relaxed on failure: the first reason stays.
-        let _ = self.closed.compare_exchange(0, reason as u8, Ordering::Release, Ordering::Relaxed);
+        let (closed, reason) = (&self.words().closed, reason as u64);
+        let _ = closed.compare_exchange(0, reason, Ordering::Release, Ordering::Relaxed);
         self.published.notify();
         self.demand.notify();
     }
@@ -127,10 +112,10 @@ impl RingBuffer {
         if self.is_forked() {
             return Some(TakeError::Forked);
         }
-        match self.closed.load(Ordering::Acquire) {
+        match self.words().closed.load(Ordering::Acquire) {
             0 => None,
-            reason if reason == CloseReason::Exhausted as u8 => Some(TakeError::TimeExhausted),
-            reason if reason == CloseReason::LeaseLost as u8 => Some(TakeError::LeaseLost),
+            reason if reason == CloseReason::Exhausted as u64 => Some(TakeError::TimeExhausted),
+            reason if reason == CloseReason::LeaseLost as u64 => Some(TakeError::LeaseLost),
             _ => Some(TakeError::Closed),
         }
     }
@@ -152,8 +137,12 @@ impl RingBuffer {
     }
 
     /// The ring's memory, for a taker that does not go by way of the ring.
-    pub(crate) fn memory(&self) -> &WipeOnForkMemory {
+    pub(crate) fn memory(&self) -> &WipeOnForkMemory<RingWords> {
         &self.memory
+    }
+
+    fn words(&self) -> &RingWords {
+        self.memory.words()
     }
 
     #[inline]
@@ -204,7 +193,7 @@ impl RingBuffer {
     /// Opens the run after this one, which is used up; returns whether there is one.
     fn open_after(&self, run: Run) -> bool {
         // Acquire: pairs with the Release store of the tail.
-        let is_there = self.tail.load(Ordering::Acquire) > run.index + 1;
+        let is_there = self.words().tail.load(Ordering::Acquire) > run.index + 1;
         // The slot of a run that others have opened, and used up, may hold a later one.
         if is_there && let Some(next) = self.run(run.index + 1) {
             self.open(next, next.first);
@@ -216,21 +205,21 @@ impl RingBuffer {
     fn raise(&self, to: u64) -> u64 {
         let next = self.hot().raise(to);
         // Release: pairs with the Acquire load in `stats`.
-        self.counters.raised.fetch_add(to.saturating_sub(next), Ordering::Release);
+        self.words().counters.raised.fetch_add(to.saturating_sub(next), Ordering::Release);
         next
     }
 
-    /// The run that was published last.
+    /// The run that was published last; `None` in a forked child.
     fn last_run(&self) -> Option<Run> {
-        // Acquire: pairs with the Release store of the tail.
-        self.run(self.tail.load(Ordering::Acquire) - 1)
+        // Acquire: pairs with the Release store of the tail, which is 0 in a forked child.
+        self.run(self.words().tail.load(Ordering::Acquire).checked_sub(1)?)
     }
 
     /// The first run from this index on that ends above the number. For the producer, or for an end: a run
     /// whose slot was reused has been passed.
     fn run_above(&self, index: u64, number: u64) -> Option<Run> {
         // Acquire: as above.
-        let runs = index..self.tail.load(Ordering::Acquire);
+        let runs = index..self.words().tail.load(Ordering::Acquire);
         runs.filter_map(|index| self.run(index)).find(|run| run.end > number)
     }
 
@@ -239,7 +228,7 @@ impl RingBuffer {
     fn count_discarded(&self, index: u64, number: u64, published: u64) -> u64 {
         let run = self.run_above(index, number);
         let discarded = run.map_or(0, |run| published.saturating_sub(run.published_below(number)));
-        self.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
+        self.words().counters.discarded.fetch_add(discarded, Ordering::Relaxed);
         discarded
     }
 }

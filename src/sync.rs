@@ -36,7 +36,7 @@ pub(crate) use self::push_list::PushList;
 pub(crate) use self::shards::Shards;
 #[cfg(uidring_loom)]
 pub use self::wipe_on_fork::become_forked_child;
-pub(crate) use self::wipe_on_fork::{HotWords, Slot, WipeOnForkMemory};
+pub(crate) use self::wipe_on_fork::{HotWords, RingWords, Slot, WipeOnForkMemory};
 
 #[cfg(not(uidring_loom))]
 mod imp {

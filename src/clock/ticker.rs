@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Clock;
-use crate::sync::{Ordering, WipeOnForkMemory};
+use crate::sync::{HotWords, Ordering, WipeOnForkMemory};
 use crate::timestamp::Timestamp;
 
 /// The operating system's wall clock, read by a background thread once per millisecond. A reading is one atomic load,
@@ -31,7 +31,7 @@ use crate::timestamp::Timestamp;
 #[derive(Clone, Debug)]
 pub struct TickerClock {
     /// Its word `next` is the time in milliseconds, or 0 in a forked child.
-    memory: WipeOnForkMemory,
+    memory: WipeOnForkMemory<HotWords>,
     /// Held only by the clones: the thread ends when none is left.
     in_use: Arc<()>,
 }
@@ -65,7 +65,7 @@ impl Clock for TickerClock {
 }
 
 /// Runs until the last clock is dropped. `left` is the rest of the present millisecond.
-fn go(memory: &WipeOnForkMemory, in_use: &Weak<()>, mut left: Duration) {
+fn go(memory: &WipeOnForkMemory<HotWords>, in_use: &Weak<()>, mut left: Duration) {
     loop {
         thread::sleep(left);
         if in_use.strong_count() == 0 {
@@ -76,7 +76,7 @@ fn go(memory: &WipeOnForkMemory, in_use: &Weak<()>, mut left: Duration) {
 }
 
 /// Publishes the time, and returns how much of its millisecond is left.
-fn look(memory: &WipeOnForkMemory) -> Duration {
+fn look(memory: &WipeOnForkMemory<HotWords>) -> Duration {
     const MILLISECOND: u32 = 1_000_000;
     let now = SystemTime::now();
     let millis = Timestamp::from(now).as_millis();

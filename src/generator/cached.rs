@@ -23,7 +23,7 @@ use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
-use crate::sync::{EventCount, NoBlockScope, WipeOnForkMemory};
+use crate::sync::{EventCount, NoBlockScope, RingWords, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{LeaseHandle, LeaseStats};
@@ -53,7 +53,7 @@ use crate::worker::{LeaseHandle, LeaseStats};
 pub struct CachedUidGenerator {
     /// The first ring's words, without indirection: all that a take needs. After a new worker id, that ring has ended,
     /// and takes continue on the slow path.
-    memory: WipeOnForkMemory,
+    memory: WipeOnForkMemory<RingWords>,
     first: Arc<WorkerRing>,
     take_policy: TakePolicy,
     layout: Layout,

@@ -28,7 +28,7 @@ use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, IsRandom, Limit, RunStart};
-use crate::sync::{EventCount, NoBlockScope, WipeOnForkMemory};
+use crate::sync::{EventCount, HotWords, NoBlockScope, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{IssueHorizon, LeaseHandle};
@@ -59,7 +59,7 @@ pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<C>;
 pub struct ClockedUidGenerator<C = SystemClock> {
     /// The next uid. A number between a tick's last uid and the next tick means that the tick is used up. From
     /// [`CLOSED`] on, the generator is closed. The limit's run is the uids of a tick.
-    memory: WipeOnForkMemory,
+    memory: WipeOnForkMemory<HotWords>,
     /// Whether takers may draw from an open tick by addition.
     by_addition: bool,
     clock: C,

@@ -4,14 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_utils::CachePadded;
-
 use super::slot::Run;
 use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
-use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU64, EventCount, ForkGuarded, ForkToken, Ordering, WipeOnForkMemory,
-};
+use crate::sync::{EventCount, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory};
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
 /// the types see to it that there is one producer. Dropping it closes the ring.
@@ -59,22 +55,18 @@ impl RingBuffer {
     /// the memory is not to be had.
     pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
         options.check()?;
-        let memory = WipeOnForkMemory::new(options.runs() as usize)
+        let memory = WipeOnForkMemory::<RingWords>::new(options.runs() as usize)
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         memory.hot().start_at(0);
+        memory.words().tail.store(2, Ordering::Relaxed);
         memory.slots()[1].write(Run { index: 1, first: 0, end: 0, before: 0 });
         let fork_token = ForkToken::current();
         let ring = Arc::new(Self {
             memory,
             threshold: options.threshold(),
-            foreseen: AtomicBool::new(false),
-            tail: CachePadded::new(AtomicU64::new(2)),
             published: EventCount::new(fork_token),
             ended: ForkGuarded::new(fork_token, None),
             demand: options.demand.clone().unwrap_or_else(|| Arc::new(EventCount::new(fork_token))),
-            source_paused: AtomicBool::new(false),
-            closed: AtomicU8::new(0),
-            counters: CachePadded::default(),
             options,
         });
         Ok((Producer { ring: Arc::clone(&ring), gap: None }, ring))
@@ -172,7 +164,7 @@ impl Producer {
         ring.slot(index).write(Run { index, first, end, before });
         // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of all runs
         // below it, or later ones.
-        ring.tail.store(index + 1, Ordering::Release);
+        ring.words().tail.store(index + 1, Ordering::Release);
         // Whoever wakes and leaves something calls the next one.
         ring.published.notify_one();
         Ok(true)
@@ -189,7 +181,7 @@ impl Producer {
             }
             // The open run's slot stays until the next run is opened.
             let end = open.index + ring.runs();
-            return end.saturating_sub(ring.tail.load(Ordering::Relaxed));
+            return end.saturating_sub(ring.words().tail.load(Ordering::Relaxed));
         }
     }
 
@@ -273,7 +265,7 @@ impl RingBuffer {
         // After the raise, which has seen the raises of all who opened runs: these are below the tail.
         let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
-        self.counters.ended.store(published, Ordering::Relaxed);
+        self.words().counters.ended.store(!published, Ordering::Relaxed);
         self.count_discarded(open.index, next, published);
         let left = self.run_above(open.index, next);
         self.hot().advance(last.index);
@@ -293,7 +285,7 @@ impl RingBuffer {
     pub(crate) fn set_source_paused(&self, paused: bool) {
         if self.is_source_paused() != paused {
             // Relaxed: see the fence in `wake_if_low`.
-            self.source_paused.store(paused, Ordering::Relaxed);
+            self.words().held.store(paused.into(), Ordering::Relaxed);
         }
     }
 
@@ -307,8 +299,8 @@ impl RingBuffer {
 
     /// Says whether the producer comes by itself, so that takers need not wake it at once.
     pub(crate) fn foresee(&self, foreseen: bool) {
-        // Relaxed: as `source_paused`.
-        self.foreseen.store(foreseen, Ordering::Relaxed);
+        // Relaxed: as `held`.
+        self.words().foreseen.store(foreseen.into(), Ordering::Relaxed);
     }
 
     /// Wakes the producer, whatever the ring holds.

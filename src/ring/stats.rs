@@ -46,7 +46,7 @@ impl RingBuffer {
     /// A look at the ring.
     pub fn stats(&self) -> RingStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.counters;
+        let counters = &self.words().counters;
         // Acquire, and before the word: what is counted as raised is in the word.
         let raised = counters.raised.load(Ordering::Acquire);
         let (dropped, discarded) = (count(&counters.dropped), count(&counters.discarded));
@@ -63,7 +63,7 @@ impl RingBuffer {
         let last = self.last_run().unwrap_or(open);
         stats.runs = last.index - 1;
         let passed = open.published_below(next);
-        stats.published = last.published_below(u64::MAX).min(count(&counters.ended));
+        stats.published = last.published_below(u64::MAX).min(!count(&counters.ended));
         stats.available = stats.published.saturating_sub(passed);
         // A word that was raised just now may not be counted as raised yet. More than what was
         // published below it was not taken.

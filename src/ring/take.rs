@@ -73,7 +73,7 @@ impl RingBuffer {
     fn resolve_overdraw(&self, drawn: Drawn) -> Result<Option<u64>, TakeError> {
         let number = drawn.number;
         let drop = || {
-            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            self.words().counters.dropped.fetch_add(1, Ordering::Relaxed);
         };
         loop {
             let open = self.open_run().inspect_err(|_| drop())?;
@@ -154,8 +154,8 @@ impl RingBuffer {
             return Ok(());
         }
         self.hot().set_limit(Limit::used_up(open.end));
-        if self.counters.last_dry.fetch_max(open.index, Ordering::Relaxed) < open.index {
-            self.counters.dried.fetch_add(1, Ordering::Relaxed);
+        if self.words().counters.last_dry.fetch_max(open.index, Ordering::Relaxed) < open.index {
+            self.words().counters.dried.fetch_add(1, Ordering::Relaxed);
         }
         self.wake_if_low();
         Err(why.unwrap_or(TakeError::Empty))
@@ -193,15 +193,16 @@ impl RingBuffer {
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.hot().open_index();
         // Relaxed: see the fence in `wake_if_low`.
-        let threshold = self.threshold >> u32::from(self.foreseen.load(Ordering::Relaxed));
+        let is_foreseen = self.words().foreseen.load(Ordering::Relaxed) != 0;
+        let threshold = self.threshold >> u32::from(is_foreseen);
         // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
-        let buffered = self.tail.load(Ordering::Relaxed).saturating_sub(cursor);
+        let buffered = self.words().tail.load(Ordering::Relaxed).saturating_sub(cursor);
         buffered <= threshold
     }
 
     /// Whether the producer's source has nothing yet.
     pub(crate) fn is_source_paused(&self) -> bool {
         // Relaxed: see the fence in `wake_if_low`.
-        self.source_paused.load(Ordering::Relaxed)
+        self.words().held.load(Ordering::Relaxed) != 0
     }
 }

@@ -1,4 +1,8 @@
-//! Memory that a forked child finds wiped, and what a ring keeps in it.
+//! Memory that a forked child finds wiped, and what lies in it: atomics alone, for which zeros and whatever else another
+//! thread stores are values.
+
+// The promise of `Words`.
+#![allow(unsafe_code)]
 
 #[cfg(all(unix, not(uidring_loom)))]
 mod mapped;
@@ -24,7 +28,16 @@ pub(crate) use self::plain::{WipeOnForkMemory, is_forked_child};
 #[cfg(all(unix, not(uidring_loom)))]
 pub(super) use self::wiping::{Entry, wiped_by_kernel};
 
-/// The words that takers and the producer share. Their methods are in `ring::hot_words`.
+/// What memory begins with.
+///
+/// # Safety
+///
+/// It consists of atomics, and zeros are one of its values.
+pub(crate) unsafe trait Words: Default {
+    fn hot(&self) -> &HotWords;
+}
+
+/// The words of a take. Their methods are in `ring::hot_words`.
 ///
 /// All are 0 in a forked child, and in new memory all but `life`. Words that change at different rates are on
 /// different pairs of cache lines, because processors fetch lines in pairs.
@@ -51,6 +64,43 @@ pub(crate) struct HotWords {
 #[repr(align(128))]
 struct LinePair;
 
+/// All that the takers and the producer of a ring share, but for the slots. Zeros, which a forked child finds, are a ring
+/// that issues nothing.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct RingWords {
+    pub(crate) hot: HotWords,
+    _apart: LinePair,
+    /// The index of the next run to be published; all below it are. Written by the producer and read by takers, once a
+    /// run.
+    pub(crate) tail: AtomicU64,
+    /// 0 while the ring is open, or else a `ring::CloseReason`.
+    pub(crate) closed: AtomicU64,
+    /// 1 while the producer's source has nothing yet: then takers do not wake the producer.
+    pub(crate) held: AtomicU64,
+    /// 1 if the producer comes by itself before the takers need it. Then half the threshold applies.
+    pub(crate) foreseen: AtomicU64,
+    _far_apart: LinePair,
+    pub(crate) counters: RingCounters,
+}
+
+/// Counted where it happens rarely.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct RingCounters {
+    /// Numbers that were left out: between runs, or discarded.
+    pub(crate) raised: AtomicU64,
+    /// Numbers that were drawn, and issued to nobody.
+    pub(crate) dropped: AtomicU64,
+    pub(crate) discarded: AtomicU64,
+    pub(crate) dried: AtomicU64,
+    /// The last run whose end was met with nothing published after it.
+    pub(crate) last_dry: AtomicU64,
+    /// The complement of how many numbers had been published when the ring was ended; 0 before that. What the producer
+    /// put after it does not count.
+    pub(crate) ended: AtomicU64,
+}
+
 /// A run in the ring, on a cache line of its own. Its methods are in `ring::slot`.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
@@ -60,4 +110,20 @@ pub(crate) struct Slot {
     pub(crate) first: AtomicU64,
     pub(crate) end: AtomicU64,
     pub(crate) before: AtomicU64,
+}
+
+// SAFETY: there are atomics in it, and nothing else.
+unsafe impl Words for HotWords {
+    #[inline]
+    fn hot(&self) -> &HotWords {
+        self
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Words for RingWords {
+    #[inline]
+    fn hot(&self) -> &HotWords {
+        &self.hot
+    }
 }

@@ -7,17 +7,17 @@ use std::slice;
 use std::sync::Arc;
 
 use super::mapping::Mapping;
-use super::{HotWords, Slot};
+use super::{HotWords, Slot, Words};
 use crate::sync::Ordering;
 
-/// The hot words, and slots after them, in memory that a forked child finds zeroed: so it repeats nothing
+/// Words, and slots after them, in memory that a forked child finds zeroed: so it repeats nothing
 /// that its parent's memory says.
 ///
 /// A clone is the same memory. Each clone has the address itself, so that a take follows one pointer.
-#[derive(Clone, Debug)]
-pub(crate) struct WipeOnForkMemory {
+#[derive(Debug)]
+pub(crate) struct WipeOnForkMemory<W> {
     /// `slots` slots follow.
-    hot: NonNull<HotWords>,
+    words: NonNull<W>,
     slots: usize,
     /// Keeps the memory.
     _lent: Arc<Lent>,
@@ -25,15 +25,15 @@ pub(crate) struct WipeOnForkMemory {
 
 // SAFETY: the memory belongs to the clones alone, which hand out shared references only, to atomics;
 // nothing in it is bound to a thread.
-unsafe impl Send for WipeOnForkMemory {}
+unsafe impl<W: Words> Send for WipeOnForkMemory<W> {}
 // SAFETY: as above.
-unsafe impl Sync for WipeOnForkMemory {}
+unsafe impl<W: Words> Sync for WipeOnForkMemory<W> {}
 
 /// What the last of the clones gives back. There is a mapping until then.
 #[derive(Debug)]
 struct Lent(Option<Mapping>);
 
-impl WipeOnForkMemory {
+impl<W: Words> WipeOnForkMemory<W> {
     /// Memory for this many slots, all zero; `None` if it cannot be allocated.
     pub(crate) fn new(slots: usize) -> Option<Self> {
         Some(Self::with(slots, Mapping::lend(Self::bytes(slots)?)?))
@@ -41,13 +41,13 @@ impl WipeOnForkMemory {
 
     /// Returns `None` for more bytes than a slice may span, which a 32-bit system might be able to allocate.
     fn bytes(slots: usize) -> Option<usize> {
-        let bytes = slots.checked_mul(size_of::<Slot>())?.checked_add(size_of::<HotWords>())?;
+        let bytes = slots.checked_mul(size_of::<Slot>())?.checked_add(size_of::<W>())?;
         (bytes <= isize::MAX.cast_unsigned()).then_some(bytes)
     }
 
     /// In a zeroed mapping that is long enough.
     fn with(slots: usize, mapping: Mapping) -> Self {
-        let memory = Self { hot: mapping.memory(), slots, _lent: Arc::new(Lent(Some(mapping))) };
+        let memory = Self { words: mapping.memory(), slots, _lent: Arc::new(Lent(Some(mapping))) };
         memory.hot().life.store(ALIVE, Ordering::Relaxed);
         memory
     }
@@ -60,17 +60,28 @@ impl WipeOnForkMemory {
     }
 
     #[inline]
+    pub(crate) fn words(&self) -> &W {
+        // SAFETY: the mapping begins with the words, at the start of a page, and `self` keeps it. They are as `Words`
+        // promises: zeros are valid, and so is whatever others store meanwhile.
+        unsafe { self.words.as_ref() }
+    }
+
+    #[inline]
     pub(crate) fn hot(&self) -> &HotWords {
-        // SAFETY: the mapping begins with the words, at the start of a page, and `self` keeps it. Zero
-        // bytes are valid for atomics, which allow for whatever others store meanwhile.
-        unsafe { self.hot.as_ref() }
+        self.words().hot()
     }
 
     #[inline]
     pub(crate) fn slots(&self) -> &[Slot] {
-        // SAFETY: as in `hot`. The mapping holds this many slots behind the words, which are a multiple
+        // SAFETY: as in `words`. The mapping holds this many slots behind the words, which are a multiple
         // of a slot's alignment long.
-        unsafe { slice::from_raw_parts(self.hot.as_ptr().add(1).cast(), self.slots) }
+        unsafe { slice::from_raw_parts(self.words.as_ptr().add(1).cast(), self.slots) }
+    }
+}
+
+impl<W> Clone for WipeOnForkMemory<W> {
+    fn clone(&self) -> Self {
+        Self { words: self.words, slots: self.slots, _lent: Arc::clone(&self._lent) }
     }
 }
 
@@ -90,11 +101,12 @@ mod tests {
     use std::ffi::c_void;
 
     use super::*;
+    use crate::sync::RingWords;
     use crate::sync::wipe_on_fork::wiping::wiped_by_kernel;
 
     /// What a forked child finds: whether the memory is wiped, and the sum of all words.
-    fn in_a_child(memory: &WipeOnForkMemory) -> (bool, u64) {
-        let sum = |memory: &WipeOnForkMemory| {
+    fn in_a_child(memory: &WipeOnForkMemory<RingWords>) -> (bool, u64) {
+        let sum = |memory: &WipeOnForkMemory<RingWords>| {
             let HotWords { next, limit, cursor, freshness, life, .. } = memory.hot();
             let slots = memory.slots().iter().flat_map(|slot| [&slot.flag, &slot.first]);
             let words = slots.chain([next, limit, cursor, freshness, life]);
@@ -125,9 +137,9 @@ mod tests {
     }
 
     /// In a fresh mapping.
-    fn made(slots: usize, wiped: fn(*mut c_void, usize) -> bool) -> WipeOnForkMemory {
-        let bytes = WipeOnForkMemory::bytes(slots).expect("few");
-        WipeOnForkMemory::with(slots, Mapping::new(bytes, wiped).expect("memory"))
+    fn made(slots: usize, wiped: fn(*mut c_void, usize) -> bool) -> WipeOnForkMemory<RingWords> {
+        let bytes = WipeOnForkMemory::<RingWords>::bytes(slots).expect("few");
+        WipeOnForkMemory::<RingWords>::with(slots, Mapping::new(bytes, wiped).expect("memory"))
     }
 
     fn check(wiped: fn(*mut c_void, usize) -> bool) {
@@ -166,13 +178,13 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn who_comes_next_finds_zeros_and_the_mark_of_life() {
-        let memory = WipeOnForkMemory::new(77).expect("memory");
+        let memory = WipeOnForkMemory::<RingWords>::new(77).expect("memory");
         let clone = memory.clone();
         drop(memory);
         for _ in 0..100 {
             // Of the same length, and so of the same mapping as the one before it, if another
             // test does not hold the lock.
-            let memory = WipeOnForkMemory::new(77).expect("memory");
+            let memory = WipeOnForkMemory::<RingWords>::new(77).expect("memory");
             let words = memory.slots().iter().map(|slot| &slot.first).chain([&memory.hot().next]);
             assert!(words.into_iter().all(|word| word.load(Ordering::Relaxed) == 0));
             assert!(!memory.is_forked_child());
@@ -190,17 +202,20 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn too_much_memory_is_refused() {
-        assert!(WipeOnForkMemory::new(usize::MAX).is_none());
+        assert!(WipeOnForkMemory::<RingWords>::new(usize::MAX).is_none());
         let span = isize::MAX.cast_unsigned();
         assert!(
-            WipeOnForkMemory::new(span / size_of::<Slot>()).is_none(),
+            WipeOnForkMemory::<RingWords>::new(span / size_of::<Slot>()).is_none(),
             "with the words it is longer"
         );
         assert!(
-            WipeOnForkMemory::bytes((span - size_of::<HotWords>()) / size_of::<Slot>()).is_some()
+            WipeOnForkMemory::<RingWords>::bytes(
+                (span - size_of::<RingWords>()) / size_of::<Slot>()
+            )
+            .is_some()
         );
         // What no system has.
         #[cfg(target_pointer_width = "64")]
-        assert!(WipeOnForkMemory::new(span / 2 / size_of::<Slot>()).is_none());
+        assert!(WipeOnForkMemory::<RingWords>::new(span / 2 / size_of::<Slot>()).is_none());
     }
 }

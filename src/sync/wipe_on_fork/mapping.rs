@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
 use super::wiping::{Entry, wiped_by_kernel};
-use super::{HotWords, Slot};
+use super::{RingWords, Slot};
 
 /// Zeroed memory, lent to a `WipeOnForkMemory`.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ unsafe impl Sync for Mapping {}
 static SPARE: Mutex<[Option<Mapping>; 8]> = Mutex::new([const { None }; 8]);
 
 /// Longer ones are not kept; 1,024 slots of a ring are. Half a mebibyte in all.
-const MAX_SPARE_BYTES: usize = size_of::<HotWords>() + 1_024 * size_of::<Slot>();
+const MAX_SPARE_BYTES: usize = size_of::<RingWords>() + 1_024 * size_of::<Slot>();
 
 impl Mapping {
     /// A spare one, or a new one.

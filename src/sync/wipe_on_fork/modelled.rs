@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{HotWords, Slot};
+use super::{HotWords, Slot, Words};
 
 loom::thread_local!(static IS_CHILD: Cell<bool> = Cell::new(false));
 
@@ -21,20 +21,19 @@ pub(crate) fn is_forked_child() -> bool {
     IS_CHILD.with(Cell::get)
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct WipeOnForkMemory {
-    parents: Arc<(HotWords, Vec<Slot>)>,
-    childs: Arc<(HotWords, Vec<Slot>)>,
+#[derive(Debug)]
+pub(crate) struct WipeOnForkMemory<W> {
+    parents: Arc<(W, Vec<Slot>)>,
+    childs: Arc<(W, Vec<Slot>)>,
 }
 
-impl WipeOnForkMemory {
+impl<W: Words> WipeOnForkMemory<W> {
     pub(crate) fn new(count: usize) -> Option<Self> {
-        let copy =
-            || Arc::new((HotWords::default(), (0..count).map(|_| Slot::default()).collect()));
+        let copy = || Arc::new((W::default(), (0..count).map(|_| Slot::default()).collect()));
         Some(Self { parents: copy(), childs: copy() })
     }
 
-    fn copy(&self) -> &(HotWords, Vec<Slot>) {
+    fn copy(&self) -> &(W, Vec<Slot>) {
         if is_forked_child() { &self.childs } else { &self.parents }
     }
 
@@ -42,11 +41,21 @@ impl WipeOnForkMemory {
         is_forked_child()
     }
 
-    pub(crate) fn hot(&self) -> &HotWords {
+    pub(crate) fn words(&self) -> &W {
         &self.copy().0
+    }
+
+    pub(crate) fn hot(&self) -> &HotWords {
+        self.words().hot()
     }
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.copy().1
+    }
+}
+
+impl<W> Clone for WipeOnForkMemory<W> {
+    fn clone(&self) -> Self {
+        Self { parents: Arc::clone(&self.parents), childs: Arc::clone(&self.childs) }
     }
 }

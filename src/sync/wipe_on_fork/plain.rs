@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{HotWords, Slot};
+use super::{HotWords, Slot, Words};
 
-#[derive(Clone, Debug)]
-pub(crate) struct WipeOnForkMemory {
-    hot: Arc<HotWords>,
+#[derive(Debug)]
+pub(crate) struct WipeOnForkMemory<W> {
+    words: Arc<W>,
     slots: Arc<[Slot]>,
 }
 
@@ -15,12 +15,12 @@ pub(crate) fn is_forked_child() -> bool {
     false
 }
 
-impl WipeOnForkMemory {
+impl<W: Words> WipeOnForkMemory<W> {
     pub(crate) fn new(count: usize) -> Option<Self> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(count).ok()?;
         slots.resize_with(count, Slot::default);
-        Some(Self { hot: Arc::default(), slots: slots.into() })
+        Some(Self { words: Arc::default(), slots: slots.into() })
     }
 
     #[inline]
@@ -29,12 +29,23 @@ impl WipeOnForkMemory {
     }
 
     #[inline]
+    pub(crate) fn words(&self) -> &W {
+        &self.words
+    }
+
+    #[inline]
     pub(crate) fn hot(&self) -> &HotWords {
-        &self.hot
+        self.words.hot()
     }
 
     #[inline]
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+}
+
+impl<W> Clone for WipeOnForkMemory<W> {
+    fn clone(&self) -> Self {
+        Self { words: Arc::clone(&self.words), slots: Arc::clone(&self.slots) }
     }
 }
