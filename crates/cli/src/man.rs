@@ -7,6 +7,8 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 
+use crate::urls;
+
 /// The last sections of each page.
 const MORE: &str = r#"
 .SH "EXIT STATUS"
@@ -42,8 +44,18 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
     new.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
     let mut new = new.tempfile_in(folder)?;
     page.render(&mut new)?;
+    if command.get_name() == "urls" {
+        new.write_all(preformatted(&urls::page()).as_bytes())?;
+    }
     new.write_all(MORE.as_bytes())?;
     new.flush()?;
     new.persist(folder.join(page.get_filename()))?;
     Ok(())
+}
+
+/// A section with the lines of a text as they are.
+fn preformatted(text: &str) -> String {
+    // A line that begins with a dot or an apostrophe would be a request.
+    let lines = text.lines().map(|line| format!("\\&{}\n", line.replace('\\', "\\e")));
+    format!(".SH HELP\n.nf\n{}.fi\n", lines.collect::<String>())
 }
