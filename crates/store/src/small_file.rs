@@ -47,7 +47,9 @@ pub fn warn_if_exposed(path: &Path) {
         && std::os::unix::fs::MetadataExt::mode(&metadata) & 0o004 != 0
     {
         let path = path.display();
-        warn_once(format!("{path} holds a password, and every user may read it: chmod o-r {path}"));
+        warn_once(format!(
+            "{path} holds a password, and its mode lets every user read it: chmod o-r"
+        ));
     }
     #[cfg(not(unix))]
     let _ = path;

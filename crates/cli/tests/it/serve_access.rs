@@ -179,8 +179,9 @@ fn a_url_with_a_password_that_everybody_may_read_is_a_warning() {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
             let run = home.run(&format!("serve --check {words}"));
             assert_eq!(run.status, Some(0), "{run:?}");
-            let is_warned =
-                run.stderr.contains(" holds a password, and every user may read it: chmod o-r ");
+            let is_warned = run
+                .stderr
+                .contains(" holds a password, and its mode lets every user read it: chmod o-r");
             assert_eq!(is_warned, mode == 0o644, "{name} {mode:o}: {}", run.stderr);
             assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
         }
