@@ -201,6 +201,14 @@ pub enum Error {
         found: &'static str,
     },
 
+    /// A ring that processes share cannot be made so.
+    #[doc(hidden)]
+    #[error("the generator's ring cannot be shared: {problem}")]
+    Shared {
+        /// Why.
+        problem: String,
+    },
+
     /// The uid to start after belongs to another worker, or no uid is left above it.
     #[error("cannot start after uid {uid}: {problem}")]
     StartAfter {

@@ -14,6 +14,7 @@ mod register;
 #[cfg(uidring_loom)]
 #[path = "generator/register/none.rs"]
 mod register;
+pub(crate) mod shared_ring;
 #[cfg(test)]
 mod spread_tests;
 mod start;
@@ -33,5 +34,7 @@ pub use self::clocked::{
 pub use self::local::GeneratorRef;
 #[cfg(feature = "simulation")]
 pub use self::register::ELSEWHERE;
+#[doc(hidden)]
+pub use self::shared_ring::SharedRing;
 pub use self::uid_generator::Uids;
 pub(crate) use self::uid_generator::{AsyncUidGenerator, UidGenerator};

@@ -25,7 +25,10 @@ use std::sync::Arc;
 
 use self::slot::Run;
 use crate::error::TakeError;
-use crate::sync::{EventCount, ForkGuarded, HotWords, Ordering, RingWords, Slot, WipeOnForkMemory};
+use crate::sync::{
+    Event, EventCount, ForkGuarded, ForkToken, HotWords, Ordering, RingWords, Slot,
+    WipeOnForkMemory,
+};
 
 /// A ring of numbers: see the [module](self) for how it works.
 ///
@@ -57,9 +60,12 @@ pub struct RingBuffer {
     /// At this many runs or fewer, the open one included, the ring is low and takers wake the producer.
     threshold: u64,
     /// Where takers wait for runs.
-    published: EventCount,
+    published: Event,
     /// Where the producer waits for demand, maybe for that of other rings too.
-    demand: Arc<EventCount>,
+    demand: Arc<Event>,
+    /// Wiped where this ring gives nothing: in a forked child. A handle for takers of all processes that share the ring
+    /// has its memory here, which no fork wipes.
+    guard: WipeOnForkMemory<RingWords>,
     /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
 }
@@ -99,6 +105,10 @@ impl RingBuffer {
     }
 
     pub(crate) fn close_for(&self, reason: CloseReason) {
+        // Closing a shared ring is for the process that made it.
+        if self.is_forked() {
+            return;
+        }
         // Release: pairs with the Acquire load in `why_gone`, so that who sees the ring closed
         // sees everything that was published before. Relaxed on failure: the first reason stays.
         let (closed, reason) = (&self.words().closed, reason as u64);
@@ -109,8 +119,8 @@ impl RingBuffer {
 
     /// Why nothing will ever be published any more.
     pub(crate) fn why_gone(&self) -> Option<TakeError> {
-        if self.is_forked() {
-            return Some(TakeError::Forked);
+        if self.guard.is_wiped() {
+            return Some(self.why_wiped());
         }
         match self.words().closed.load(Ordering::Acquire) {
             0 => None,
@@ -120,10 +130,35 @@ impl RingBuffer {
         }
     }
 
-    /// Whether this process is a forked child of the ring's own.
+    /// Whether this process is a forked child of the one that made the ring.
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
-        self.memory.is_forked_child()
+        self.guard.is_wiped()
+    }
+
+    /// A fork wipes private memory, a peer shared memory.
+    #[cold]
+    fn why_wiped(&self) -> TakeError {
+        if self.guard.is_shared() { TakeError::Closed } else { TakeError::Forked }
+    }
+
+    /// A handle to the same ring that takes in forked children, too.
+    pub(crate) fn for_all_processes(&self) -> Self {
+        let (memory, fork_token) = (&self.memory, ForkToken::current());
+        Self {
+            memory: memory.clone(),
+            guard: memory.clone(),
+            options: self.options.clone(),
+            threshold: self.threshold,
+            published: Event::published(memory),
+            demand: Arc::new(Event::demand(memory)),
+            ended: ForkGuarded::new(fork_token, None),
+        }
+    }
+
+    /// Whether a number that was drawn earlier may still be handed out in this process.
+    pub(crate) fn is_fresh(&self, number: u64) -> bool {
+        !self.guard.is_wiped() && self.hot().is_fresh(number)
     }
 
     /// Whether the ring was [ended](Self::end), or this is a forked child: nothing is fresh.
@@ -131,14 +166,19 @@ impl RingBuffer {
         self.hot().oldest() == MAX_END
     }
 
-    /// Where takers wait.
+    /// Where tasks wait for runs.
     pub(crate) fn published(&self) -> &EventCount {
-        &self.published
+        self.published.tasks()
     }
 
     /// The ring's memory, for a taker that does not go by way of the ring.
     pub(crate) fn memory(&self) -> &WipeOnForkMemory<RingWords> {
         &self.memory
+    }
+
+    /// The same for this process alone: of a ring that others share, words that are never open.
+    pub(crate) fn guard(&self) -> &WipeOnForkMemory<RingWords> {
+        &self.guard
     }
 
     fn words(&self) -> &RingWords {
@@ -165,8 +205,8 @@ impl RingBuffer {
     /// The open run.
     fn open_run(&self) -> Result<Run, TakeError> {
         loop {
-            if self.is_forked() {
-                return Err(TakeError::Forked);
+            if self.guard.is_wiped() {
+                return Err(self.why_wiped());
             }
             if let Some(run) = self.run(self.hot().open_index()) {
                 return Ok(run);

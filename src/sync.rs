@@ -7,20 +7,30 @@
 //! debug builds.
 
 mod boot_time;
+mod event;
 mod event_count;
 mod fork_token;
+mod futex;
 mod guarded;
 mod interruption;
 mod no_block_scope;
 mod outside;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(uidring_loom)))]
+mod owner;
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(uidring_loom))))]
+#[path = "sync/owner/none.rs"]
+mod owner;
 #[cfg(not(uidring_loom))]
 mod push_list;
 mod recent;
 mod shards;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(uidring_loom)))]
+mod shared_memory;
 pub(crate) mod threads;
 mod wipe_on_fork;
 
 pub(crate) use self::boot_time::boot_time;
+pub(crate) use self::event::Event;
 pub(crate) use self::event_count::EventCount;
 #[cfg(not(uidring_loom))]
 pub(crate) use self::event_count::wake_all;
@@ -31,6 +41,7 @@ pub use self::interruption::{interrupt_starts, starts_are_interrupted};
 pub(crate) use self::no_block_scope::NoBlockScope;
 pub use self::outside::record;
 pub(crate) use self::outside::{assert_no_lock_held, contained, log};
+pub(crate) use self::owner::{Holder, Owner};
 #[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
 pub(crate) use self::shards::Shards;
@@ -41,7 +52,7 @@ pub(crate) use self::wipe_on_fork::{HotWords, RingWords, Slot, WipeOnForkMemory}
 #[cfg(not(uidring_loom))]
 mod imp {
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence,
+        AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
     };
     pub use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread_local;
@@ -50,7 +61,7 @@ mod imp {
 #[cfg(uidring_loom)]
 mod imp {
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence,
+        AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
     };
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread_local;

@@ -64,6 +64,10 @@ pub enum TakeError {
          its own"
     )]
     Forked,
+    /// The process that owns the shared ring has ended. This is permanent.
+    #[doc(hidden)]
+    #[error("the process that owns the ring has ended; start it again, and then this one")]
+    OwnerEnded,
     /// The generator was closed, or the producer of its ring is gone.
     #[error("the generator is closed")]
     Closed,

@@ -18,12 +18,13 @@ use self::new_worker::NewWorker;
 use self::worker_ring::WorkerRing;
 use super::UidGenerator;
 use super::counters::Counters;
+use super::shared_ring::SharedRing;
 use crate::clock::{Clock, read};
 use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
-use crate::sync::{EventCount, NoBlockScope, RingWords, WipeOnForkMemory};
+use crate::sync::{EventCount, Holder, NoBlockScope, Owner, RingWords, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{LeaseHandle, LeaseStats};
@@ -60,6 +61,8 @@ pub struct CachedUidGenerator {
     lease: Option<LeaseHandle>,
     clock: Arc<dyn Clock>,
     new_worker: Option<Arc<NewWorker>>,
+    /// Of a ring that processes share.
+    shared: Option<Box<(Holder, Owner)>>,
     counters: CachePadded<Counters>,
 }
 
@@ -129,7 +132,7 @@ impl CachedUidGenerator {
     /// [`is_fresh`](Self::is_fresh) in the current ring. A block of an earlier worker id is of a later time than this
     /// ring, so it counts as fresh until the generator is closed. That is correct: it was issued to its holder.
     pub(super) fn is_fresh_now(&self, number: u64) -> bool {
-        self.current().ring.hot().is_fresh(number)
+        self.current().ring.is_fresh(number)
     }
 
     /// Continues after the fast path, with the number that it drew from the first ring, if any.
@@ -149,6 +152,14 @@ impl CachedUidGenerator {
                 Ok(Uid::from_layout(number))
             }
         }
+    }
+
+    /// Returns a handle that forked children take from as well, if the ring is [shared](CachedBuilder::shared).
+    #[doc(hidden)]
+    pub fn shared_ring(&self) -> Option<SharedRing> {
+        let (owner, WorkerRing { worker_id, ring, .. }) = (&self.shared.as_ref()?.1, &*self.first);
+        let (ring, take_policy) = (ring.for_all_processes(), self.take_policy.clone());
+        Some(SharedRing::new(ring, self.layout, *worker_id, take_policy, owner.clone()))
     }
 
     /// Closes the generator and returns the lease to give back.

@@ -135,7 +135,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
     /// saw, or one of a tick opened since. Any other number lies beyond a tick's last uid, or in a tick whose opener
     /// has not yet moved the limit. It is dropped.
     fn resolve_overdraw(&self, Drawn { number, last }: Drawn) -> Option<u64> {
-        if self.memory.is_forked_child() {
+        if self.memory.is_wiped() {
             return None;
         }
         // End the tick before any user code runs, which may panic or see another tick. Otherwise others would keep
@@ -169,7 +169,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
             // has just moved look like a clock that went back.
             let now = read(&self.clock);
             // The clock is user code, and may fork.
-            if self.memory.is_forked_child() {
+            if self.memory.is_wiped() {
                 return Err(self.why_closed());
             }
             let Some(present) = self.layout.try_tick_at(now) else {
@@ -221,7 +221,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
 
     #[cold]
     fn why_closed(&self) -> TakeError {
-        if self.memory.is_forked_child() { TakeError::Forked } else { TakeError::Closed }
+        if self.memory.is_wiped() { TakeError::Forked } else { TakeError::Closed }
     }
 
     #[inline]
@@ -269,11 +269,11 @@ impl<C: Clock> ClockedUidGenerator<C> {
 
     /// Returns the time until the next tick, or a nap if the layout has none. `None` in a forked child.
     fn until_next_tick(&self) -> Option<Duration> {
-        if self.memory.is_forked_child() {
+        if self.memory.is_wiped() {
             return None;
         }
         let now = read(&self.clock);
-        if self.memory.is_forked_child() {
+        if self.memory.is_wiped() {
             return None;
         }
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
@@ -285,14 +285,14 @@ impl<C> ClockedUidGenerator<C> {
     /// Closes the generator and returns the lease to give back.
     pub(super) fn end(&self) -> Option<(&LeaseHandle, Option<Uid>)> {
         // In a forked child the numbers stay wiped, and the event must not be used.
-        if self.memory.is_forked_child() {
+        if self.memory.is_wiped() {
             return None;
         }
         let found = self.memory.hot().raise(CLOSED);
         self.memory.hot().set_limit(Limit::CLOSED);
         self.closing.notify();
         // A task's waker may have forked.
-        if found >= CLOSED || self.memory.is_forked_child() {
+        if found >= CLOSED || self.memory.is_wiped() {
             return None;
         }
         let next = found - self.worker_part;
@@ -435,7 +435,7 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
     }
 
     fn is_forked(&self) -> bool {
-        self.memory.is_forked_child()
+        self.memory.is_wiped()
     }
 
     fn count(&self, waited: bool, error: Option<&TakeError>) {

@@ -7,7 +7,7 @@ use super::*;
 use crate::error::TakeError;
 use crate::padding::NextRun;
 use crate::ring::RingOptions;
-use crate::sync::{EventCount, become_forked_child};
+use crate::sync::{Event, become_forked_child};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -73,7 +73,7 @@ fn models_a_helper_against_the_padder() {
 fn models_a_padder_that_came_in_vain_is_called() {
     check(|| {
         let fork_token = crate::sync::ForkToken::current();
-        let demand = Arc::new(EventCount::new(fork_token));
+        let demand = Arc::new(Event::own(fork_token));
         let options = RingOptions::new(1).run_bits(0).demand(Arc::clone(&demand));
         let (producer, _) = RingBuffer::new(options).expect("possible");
         let source = || -> Option<u64> { None };

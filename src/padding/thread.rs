@@ -13,7 +13,7 @@ use super::source::RunSource;
 use crate::error::{Error, check_millis};
 use crate::ring::{RingBuffer, RingOptions};
 use crate::sync::{
-    AtomicBool, EventCount, ForkGuarded, ForkToken, NoBlockScope, Ordering, contained, log,
+    AtomicBool, Event, ForkGuarded, ForkToken, NoBlockScope, Ordering, contained, log,
 };
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
@@ -49,7 +49,7 @@ struct PadderState {
     arrived: AtomicBool,
     stopped: AtomicBool,
     /// Where the thread sleeps, and where the takers of all its rings wake it.
-    demand: Arc<EventCount>,
+    demand: Arc<Event>,
 }
 
 impl Padder {
@@ -61,13 +61,17 @@ impl Padder {
     /// operating system starts no thread. If pinning to a core that exists fails, that is logged, and the
     /// padder runs unpinned.
     pub fn start(options: PadderOptions) -> Result<Self, Error> {
-        Self::start_for(options, None)
+        Self::start_for(options, None, Event::own(ForkToken::current()))
     }
 
-    /// Starts the thread for the generator of a worker.
-    pub(crate) fn start_for(options: PadderOptions, worker_id: Option<u64>) -> Result<Self, Error> {
+    /// Starts the thread for the generator of a worker. Takers wake it by the event.
+    pub(crate) fn start_for(
+        options: PadderOptions,
+        worker_id: Option<u64>,
+        demand: Event,
+    ) -> Result<Self, Error> {
         let core = pinning::find(options.core, worker_id)?;
-        let state = Arc::new(PadderState::new());
+        let state = Arc::new(PadderState::new(demand));
         let theirs = Arc::clone(&state);
         let thread = thread::Builder::new()
             .name("uidring-padder".into())
@@ -83,7 +87,10 @@ impl Padder {
     #[cfg(any(test, feature = "simulation"))]
     #[doc(hidden)]
     pub fn by_hand() -> Self {
-        Self(Arc::new(Handle { state: Arc::new(PadderState::new()), thread: None }))
+        Self(Arc::new(Handle {
+            state: Arc::new(PadderState::new(Event::own(ForkToken::current()))),
+            thread: None,
+        }))
     }
 
     /// Returns an error in a forked child, where it has no thread.
@@ -197,13 +204,13 @@ impl Drop for RingHandle {
 }
 
 impl PadderState {
-    fn new() -> Self {
+    fn new(demand: Event) -> Self {
         let fork_token = ForkToken::current();
         Self {
             arrivals: ForkGuarded::new(fork_token, Some(Vec::new())),
             arrived: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
-            demand: Arc::new(EventCount::new(fork_token)),
+            demand: Arc::new(demand),
             fork_token,
         }
     }

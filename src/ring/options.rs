@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, check_option};
 use crate::policy::PutPolicy;
-use crate::sync::{EventCount, Slot};
+use crate::sync::{Event, RingWords, Slot, WipeOnForkMemory};
 
 /// The shape of a ring, and what its producer does when it is full.
 #[derive(Clone, Debug)]
@@ -16,7 +16,8 @@ pub struct RingOptions {
     pub(super) spaced: bool,
     pub(super) put_policy: PutPolicy,
     pub(super) after_gap: RunStart,
-    pub(super) demand: Option<Arc<EventCount>>,
+    pub(super) demand: Option<Arc<Event>>,
+    pub(super) shared: Option<WipeOnForkMemory<RingWords>>,
 }
 
 pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
@@ -33,6 +34,7 @@ impl RingOptions {
             put_policy: PutPolicy::default(),
             after_gap: RunStart::ZERO,
             demand: None,
+            shared: None,
         }
     }
 
@@ -81,8 +83,14 @@ impl RingOptions {
     }
 
     /// Where the producer waits for demand, if it does so for several rings at once.
-    pub(crate) fn demand(mut self, demand: Arc<EventCount>) -> Self {
+    pub(crate) fn demand(mut self, demand: Arc<Event>) -> Self {
         self.demand = Some(demand);
+        self
+    }
+
+    /// Sets memory that processes share, of [`runs`](Self::runs) slots. It is for one ring.
+    pub(crate) fn shared(mut self, memory: WipeOnForkMemory<RingWords>) -> Self {
+        self.shared = Some(memory);
         self
     }
 
@@ -92,7 +100,7 @@ impl RingOptions {
     }
 
     /// How many runs the ring holds.
-    pub(super) fn runs(&self) -> u64 {
+    pub(crate) fn runs(&self) -> u64 {
         1 << (self.capacity_bits - self.run_bits)
     }
 

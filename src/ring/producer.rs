@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::slot::Run;
 use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
-use crate::sync::{EventCount, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory};
+use crate::sync::{Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory};
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
 /// the types see to it that there is one producer. Dropping it closes the ring.
@@ -55,18 +55,27 @@ impl RingBuffer {
     /// the memory is not to be had.
     pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
         options.check()?;
-        let memory = WipeOnForkMemory::<RingWords>::new(options.runs() as usize)
-            .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
+        let memory = match &options.shared {
+            Some(memory) => memory.clone(),
+            None => WipeOnForkMemory::<RingWords>::new(options.runs() as usize)
+                .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?,
+        };
         memory.hot().start_at(0);
         memory.words().tail.store(2, Ordering::Relaxed);
         memory.slots()[1].write(Run { index: 1, first: 0, end: 0, before: 0 });
         let fork_token = ForkToken::current();
+        let (guard, published) = match memory.is_shared() {
+            true => (WipeOnForkMemory::new(0), Event::published(&memory)),
+            false => (Some(memory.clone()), Event::own(fork_token)),
+        };
+        let guard = guard.ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         let ring = Arc::new(Self {
             memory,
             threshold: options.threshold(),
-            published: EventCount::new(fork_token),
+            guard,
+            published,
             ended: ForkGuarded::new(fork_token, None),
-            demand: options.demand.clone().unwrap_or_else(|| Arc::new(EventCount::new(fork_token))),
+            demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::own(fork_token))),
             options,
         });
         Ok((Producer { ring: Arc::clone(&ring), gap: None }, ring))

@@ -16,6 +16,8 @@ mod plain;
 mod wiping;
 
 use super::AtomicU64;
+use super::futex::FutexWords;
+use super::imp::AtomicU32;
 
 #[cfg(all(unix, not(uidring_loom)))]
 pub(crate) use self::mapped::WipeOnForkMemory;
@@ -52,6 +54,8 @@ pub(crate) struct HotWords {
     pub(crate) limit: AtomicU64,
     /// The index of the open run. Changed when a run is opened.
     pub(crate) cursor: AtomicU64,
+    /// The owner's mark in shared memory (`owner`); 0 in other memory.
+    pub(crate) mark: AtomicU32,
     _far_apart: LinePair,
     /// 2^63 minus the oldest number that is fresh; 0 if none is. Changed about once a refresh.
     pub(crate) freshness: AtomicU64,
@@ -82,6 +86,11 @@ pub(crate) struct RingWords {
     pub(crate) foreseen: AtomicU64,
     _far_apart: LinePair,
     pub(crate) counters: RingCounters,
+    _farther_apart: LinePair,
+    /// Where takers of other processes wait for runs.
+    pub(crate) published: FutexWords,
+    /// Where the producer waits for demand of other processes.
+    pub(crate) demand: FutexWords,
 }
 
 /// Counted where it happens rarely.

@@ -1,5 +1,6 @@
 //! Settings of the cached generator.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::PutPolicy;
 use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
-use crate::sync::ForkToken;
+use crate::sync::{Event, ForkToken, Holder, Owner, RingWords, WipeOnForkMemory};
 use crate::worker::WorkerChoice;
 
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
@@ -39,6 +40,7 @@ pub struct CachedOptions {
     on_clock_back: OnClockBack,
     put_policy: PutPolicy,
     clock: Arc<dyn Clock>,
+    is_shared: bool,
 }
 
 impl Default for CachedOptions {
@@ -58,6 +60,7 @@ impl Default for CachedOptions {
             on_clock_back: OnClockBack::default(),
             put_policy: PutPolicy::default(),
             clock: Arc::new(SystemClock),
+            is_shared: false,
         }
     }
 }
@@ -174,6 +177,14 @@ impl CachedBuilder {
         self
     }
 
+    /// Puts the ring into memory that forked children share. Only on 64-bit Linux.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.own.is_shared = true;
+        self
+    }
+
     /// Checks the settings, fills the ring and starts the padder.
     ///
     /// # Errors
@@ -213,10 +224,23 @@ impl CachedBuilder {
             OnClockBack::NewWorkerId => Some(keep_source(&mut request.worker)?),
         };
         let namespace = request.namespace.clone();
+        let (memory, shared) = match own.is_shared {
+            true => {
+                let (memory, mark) = share(&options, padder.is_some(), kept.is_some())?;
+                (Some(memory), Some(Box::new(mark)))
+            }
+            false => (None, None),
+        };
         let start = prepare(request, &*clock)?;
+        let demand =
+            memory.as_ref().map_or_else(|| Event::own(ForkToken::current()), Event::demand);
         let padder = match padder {
             Some(padder) => padder,
-            None => Padder::start_for(padder_options, Some(start.worker_id))?,
+            None => Padder::start_for(padder_options, Some(start.worker_id), demand)?,
+        };
+        let options = match &memory {
+            Some(memory) => options.shared(memory.clone()),
+            None => options,
         };
         let theirs = Arc::clone(&clock);
         let plan = Plan {
@@ -243,13 +267,14 @@ impl CachedBuilder {
             }
         };
         Ok(CachedUidGenerator {
-            memory: first.ring.memory().clone(),
+            memory: first.ring.guard().clone(),
             first,
             take_policy,
             layout,
             lease,
             clock,
             new_worker,
+            shared,
             counters: CachePadded::default(),
         })
     }
@@ -264,6 +289,30 @@ impl CachedBuilder {
     /// the clock, or the source or store of the worker id, panics.
     pub async fn build_async(self) -> Result<CachedUidGenerator, Error> {
         future::in_own_thread(|| self.build()).await
+    }
+}
+
+/// Returns memory for a ring that processes share, and who marks it.
+fn share(
+    options: &RingOptions,
+    has_padder: bool,
+    has_new_workers: bool,
+) -> Result<(WipeOnForkMemory<RingWords>, (Holder, Owner)), Error> {
+    let refused = |problem| Error::Shared { problem };
+    if has_padder {
+        return Err(refused("it has a padder of its own: leave out `padder`".into()));
+    }
+    if has_new_workers {
+        return Err(refused("it keeps its worker id: leave on_clock_back at StayAhead".into()));
+    }
+    let memory = WipeOnForkMemory::shared(options.runs() as usize);
+    let shared = memory.and_then(|memory| Ok((Holder::start(&memory)?, memory)));
+    match shared {
+        Ok((mark, memory)) => Ok((memory, mark)),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            Err(refused("only 64-bit Linux has what that needs".into()))
+        }
+        Err(error) => Err(refused(error.to_string())),
     }
 }
 

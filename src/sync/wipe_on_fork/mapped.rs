@@ -2,6 +2,7 @@
 // A mapping is memory that std does not know of.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 use super::mapping::Mapping;
 use super::{HotWords, Slot, Words};
 use crate::sync::Ordering;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+use crate::sync::shared_memory::SharedMapping;
 
 /// Words, and slots after them, in memory that a forked child finds zeroed: so it repeats nothing
 /// that its parent's memory says.
@@ -20,7 +23,7 @@ pub(crate) struct WipeOnForkMemory<W> {
     words: NonNull<W>,
     slots: usize,
     /// Keeps the memory.
-    _lent: Arc<Lent>,
+    lent: Arc<Lent>,
 }
 
 // SAFETY: the memory belongs to the clones alone, which hand out shared references only, to atomics;
@@ -29,9 +32,14 @@ unsafe impl<W: Words> Send for WipeOnForkMemory<W> {}
 // SAFETY: as above.
 unsafe impl<W: Words> Sync for WipeOnForkMemory<W> {}
 
-/// What the last of the clones gives back. There is a mapping until then.
+/// What the last of the clones gives back.
 #[derive(Debug)]
-struct Lent(Option<Mapping>);
+enum Lent {
+    /// There is a mapping until then.
+    Private(Option<Mapping>),
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    Shared { _mapping: SharedMapping },
+}
 
 impl<W: Words> WipeOnForkMemory<W> {
     /// Memory for this many slots, all zero; `None` if it cannot be allocated.
@@ -47,14 +55,36 @@ impl<W: Words> WipeOnForkMemory<W> {
 
     /// In a zeroed mapping that is long enough.
     fn with(slots: usize, mapping: Mapping) -> Self {
-        let memory = Self { words: mapping.memory(), slots, _lent: Arc::new(Lent(Some(mapping))) };
+        let (words, lent) = (mapping.memory(), Arc::new(Lent::Private(Some(mapping))));
+        let memory = Self { words, slots, lent };
         memory.hot().life.store(ALIVE, Ordering::Relaxed);
         memory
     }
 
-    /// Whether this process is a forked child of the one that made the memory.
+    /// Memory that forked children share, and whoever gets its file. None of them finds it wiped.
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    pub(crate) fn shared(slots: usize) -> io::Result<Self> {
+        let bytes = Self::bytes(slots).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapping = SharedMapping::new(bytes)?;
+        let (words, lent) = (mapping.memory(), Arc::new(Lent::Shared { _mapping: mapping }));
+        let memory = Self { words, slots, lent };
+        memory.hot().life.store(ALIVE, Ordering::Relaxed);
+        Ok(memory)
+    }
+
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    pub(crate) fn shared(_: usize) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether processes share it.
+    pub(crate) fn is_shared(&self) -> bool {
+        !matches!(*self.lent, Lent::Private(_))
+    }
+
+    /// Whether it is wiped: private memory in a forked child.
     #[inline]
-    pub(crate) fn is_forked_child(&self) -> bool {
+    pub(crate) fn is_wiped(&self) -> bool {
         // Relaxed: the wiping is over before the child's first instruction.
         self.hot().life.load(Ordering::Relaxed) == 0
     }
@@ -81,7 +111,7 @@ impl<W: Words> WipeOnForkMemory<W> {
 
 impl<W> Clone for WipeOnForkMemory<W> {
     fn clone(&self) -> Self {
-        Self { words: self.words, slots: self.slots, _lent: Arc::clone(&self._lent) }
+        Self { words: self.words, slots: self.slots, lent: Arc::clone(&self.lent) }
     }
 }
 
@@ -90,7 +120,9 @@ const ALIVE: u64 = 1;
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(mapping) = self.0.take() {
+        if let Self::Private(mapping) = self
+            && let Some(mapping) = mapping.take()
+        {
             mapping.give_back();
         }
     }
@@ -120,7 +152,7 @@ mod tests {
             let child = libc::fork();
             assert!(child >= 0);
             if child == 0 {
-                let wiped = memory.is_forked_child();
+                let wiped = memory.is_wiped();
                 let answer = [u64::from(wiped), sum(memory)];
                 let written = libc::write(pipe[1], answer.as_ptr().cast(), 16);
                 libc::_exit(if written == 16 { 0 } else { 1 });
@@ -151,7 +183,7 @@ mod tests {
         }
         memory.hot().next.store(7, Ordering::Relaxed);
         assert_eq!(in_a_child(&memory), (true, 0));
-        assert!(!memory.is_forked_child());
+        assert!(!memory.is_wiped());
         assert_eq!(memory.slots()[999].first.load(Ordering::Relaxed), 1_000, "the parent's stay");
     }
 
@@ -187,7 +219,7 @@ mod tests {
             let memory = WipeOnForkMemory::<RingWords>::new(77).expect("memory");
             let words = memory.slots().iter().map(|slot| &slot.first).chain([&memory.hot().next]);
             assert!(words.into_iter().all(|word| word.load(Ordering::Relaxed) == 0));
-            assert!(!memory.is_forked_child());
+            assert!(!memory.is_wiped());
             memory.slots()[76].first.store(7, Ordering::Relaxed);
             memory.hot().next.store(7, Ordering::Relaxed);
             assert_eq!(in_a_child(&memory), (true, 0));

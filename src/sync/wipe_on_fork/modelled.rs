@@ -1,6 +1,7 @@
 //! The same for the model checker, where a thread may become a forked child of all the others.
 
 use std::cell::Cell;
+use std::io;
 use std::sync::Arc;
 
 use super::{HotWords, Slot, Words};
@@ -24,6 +25,7 @@ pub(crate) fn is_forked_child() -> bool {
 #[derive(Debug)]
 pub(crate) struct WipeOnForkMemory<W> {
     parents: Arc<(W, Vec<Slot>)>,
+    /// Where processes share it, the parent's.
     childs: Arc<(W, Vec<Slot>)>,
 }
 
@@ -33,12 +35,21 @@ impl<W: Words> WipeOnForkMemory<W> {
         Some(Self { parents: copy(), childs: copy() })
     }
 
+    pub(crate) fn shared(count: usize) -> io::Result<Self> {
+        let Self { parents, .. } = Self::new(count).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { childs: Arc::clone(&parents), parents })
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::ptr_eq(&self.parents, &self.childs)
+    }
+
     fn copy(&self) -> &(W, Vec<Slot>) {
         if is_forked_child() { &self.childs } else { &self.parents }
     }
 
-    pub(crate) fn is_forked_child(&self) -> bool {
-        is_forked_child()
+    pub(crate) fn is_wiped(&self) -> bool {
+        is_forked_child() && !self.is_shared()
     }
 
     pub(crate) fn words(&self) -> &W {

@@ -1,5 +1,6 @@
 //! The same where there is no fork.
 
+use std::io;
 use std::sync::Arc;
 
 use super::{HotWords, Slot, Words};
@@ -23,8 +24,16 @@ impl<W: Words> WipeOnForkMemory<W> {
         Some(Self { words: Arc::default(), slots: slots.into() })
     }
 
+    pub(crate) fn shared(_: usize) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        false
+    }
+
     #[inline]
-    pub(crate) fn is_forked_child(&self) -> bool {
+    pub(crate) fn is_wiped(&self) -> bool {
         false
     }
 

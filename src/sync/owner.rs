@@ -1,0 +1,171 @@
+//! Whether the process that owns a shared ring lives, told by a word that the kernel marks when a thread of it ends.
+//!
+//! The thread does nothing but hold the mark. Its robust list has one entry, that of the word. The list lies in memory
+//! that no other process maps, so that none can make the kernel follow wrong pointers. That memory is shared all the same:
+//! after an out-of-memory kill, private memory may be gone before the kernel reads the list.
+// Calls of the kernel that std does not know.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use super::{ForkToken, RingWords, WipeOnForkMemory};
+
+/// Set by a waiter on a futex: the kernel wakes one when it marks the word.
+const WAITERS: u32 = 0x8000_0000;
+
+/// The thread that holds the mark.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    fork_token: ForkToken,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How a taker knows the owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    /// The word while the owner lives.
+    pub(crate) mark: u32,
+    /// Readable once the owner has ended.
+    process: Arc<OwnedFd>,
+}
+
+/// What the kernel reads when the thread ends.
+#[repr(C)]
+struct RobustList {
+    /// The first entry.
+    first: *const c_void,
+    /// From an entry to its word, in bytes.
+    offset: isize,
+    pending: *const c_void,
+    /// The entry: where the next one is, or the list itself.
+    entry: *const c_void,
+}
+
+impl Holder {
+    /// Starts the thread, and has it hold the mark of this memory.
+    pub(crate) fn start(memory: &WipeOnForkMemory<RingWords>) -> io::Result<(Self, Owner)> {
+        let process = this_process()?;
+        let (ends, memory) = (Arc::new(AtomicBool::new(false)), memory.clone());
+        let (theirs, (send, receive)) = (Arc::clone(&ends), mpsc::channel());
+        let thread = thread::Builder::new().name("uidring-mark".into()).spawn(move || {
+            let list = List::new();
+            let held = list.and_then(|list| list.hold(&memory).map(|mark| (mark, list)));
+            let kept = match held {
+                Ok((mark, list)) => {
+                    let _ = send.send(Ok(mark));
+                    list
+                }
+                Err(error) => return drop(send.send(Err(error))),
+            };
+            // Acquire: pairs with the Release in `drop`.
+            while !theirs.load(Ordering::Acquire) {
+                thread::park();
+            }
+            kept.let_go();
+        })?;
+        let mark = receive.recv().map_err(io::Error::other)??;
+        let owner = Owner { mark, process: Arc::new(process) };
+        Ok((Self { fork_token: ForkToken::current(), ends, thread: Some(thread) }, owner))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if self.fork_token.is_forked_child() {
+            return mem::forget(thread);
+        }
+        self.ends.store(true, Ordering::Release);
+        thread.thread().unpark();
+        let _ = thread.join();
+    }
+}
+
+impl Owner {
+    /// Whether it has ended, by a call of the kernel.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut poll =
+            libc::pollfd { fd: self.process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: it fills in the one structure.
+        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLIN != 0 }
+    }
+}
+
+/// What the kernel wants to hear: the length of the list without its entry.
+const LENGTH: usize = 3 * size_of::<usize>();
+
+/// The memory of a thread's list.
+struct List(ptr::NonNull<RobustList>);
+
+impl List {
+    fn new() -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: a mapping at an address of the kernel's choice touches no memory that is in use.
+        let memory = unsafe {
+            libc::mmap(ptr::null_mut(), size_of::<RobustList>(), protection, flags, -1, 0)
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        ptr::NonNull::new(memory.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// Makes this the list of the current thread, with the memory's mark as its entry; returns the mark.
+    fn hold(&self, memory: &WipeOnForkMemory<RingWords>) -> io::Result<u32> {
+        let word = &memory.hot().mark;
+        let list = self.0.as_ptr();
+        // SAFETY: the mapping is ours, and long enough; the kernel reads it only when this thread ends. The mark's memory
+        // is mapped until then, since this thread has a clone of it.
+        unsafe {
+            let entry = (&raw const (*list).entry).cast::<c_void>();
+            let offset = word.as_ptr().addr().wrapping_sub(entry.addr()).cast_signed();
+            list.write(RobustList {
+                first: entry,
+                offset,
+                pending: ptr::null(),
+                entry: list.cast(),
+            });
+            if libc::syscall(libc::SYS_set_robust_list, list, LENGTH) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // SAFETY: it returns a number.
+        let thread = unsafe { libc::gettid() }.cast_unsigned();
+        let mark = thread | WAITERS;
+        word.store(mark, Ordering::Release);
+        Ok(mark)
+    }
+
+    /// To be called by the same thread when the ring is closed: it ends without a mark.
+    fn let_go(self) {
+        let list = ptr::null::<RobustList>();
+        // SAFETY: without a list, the kernel no longer reads the mapping, and nobody else does.
+        unsafe {
+            if libc::syscall(libc::SYS_set_robust_list, list, LENGTH) == 0 {
+                libc::munmap(self.0.as_ptr().cast(), size_of::<RobustList>());
+            }
+        }
+    }
+}
+
+/// A descriptor of this process.
+fn this_process() -> io::Result<OwnedFd> {
+    // SAFETY: it returns a new descriptor, which closes at an exec.
+    unsafe {
+        let file = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0);
+        match i32::try_from(file) {
+            Ok(file) if file >= 0 => Ok(OwnedFd::from_raw_fd(file)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}

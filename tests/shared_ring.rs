@@ -1,0 +1,216 @@
+//! A ring that forked children share: their uids are distinct and ordered, whatever happens to them.
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+// std has no fork, and no waiting for forked children.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::generator::SharedRing;
+use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
+use uidring_testkit::namespace::fresh;
+
+/// With room for the takes of all: 2^22 uids a second.
+fn generator() -> CachedUidGenerator {
+    let bits = Bits { time: 31, worker: 10, sequence: 22 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
+    builder.shared().build().expect("builds")
+}
+
+/// A forked child, and what it writes.
+struct Child {
+    id: libc::pid_t,
+    output: File,
+}
+
+fn fork(work: impl FnOnce(&mut File)) -> Child {
+    let mut pipe = [0; 2];
+    // SAFETY: the child does its work, and ends without running the parent's destructors.
+    unsafe {
+        assert_eq!(libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        let id = libc::fork();
+        assert!(id >= 0);
+        let [output, mut input] = pipe.map(|end| File::from_raw_fd(end));
+        if id == 0 {
+            drop(output);
+            work(&mut input);
+            libc::_exit(0);
+        }
+        Child { id, output }
+    }
+}
+
+impl Child {
+    fn kill(&self) {
+        // SAFETY: it is our child, and nobody has waited for it.
+        unsafe { libc::kill(self.id, libc::SIGKILL) };
+    }
+
+    fn uids(mut self) -> Vec<u64> {
+        let mut bytes = Vec::new();
+        self.output.read_to_end(&mut bytes).expect("read");
+        // SAFETY: as above.
+        unsafe { libc::waitpid(self.id, std::ptr::null_mut(), 0) };
+        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8"))).collect()
+    }
+}
+
+fn write(uids: &[u64], to: &mut File) {
+    let bytes: Vec<u8> = uids.iter().flat_map(|uid| uid.to_le_bytes()).collect();
+    let _ = to.write_all(&bytes);
+}
+
+fn take(ring: &SharedRing, count: usize) -> Vec<u64> {
+    (0..count).map(|_| ring.next_uid().expect("a uid").get()).collect()
+}
+
+fn all_distinct(mut all: Vec<u64>) {
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "uids repeat");
+}
+
+#[test]
+fn children_share_the_ring() {
+    let generator = generator();
+    let ring = generator.shared_ring().expect("shared");
+    let children: Vec<_> =
+        (0..8).map(|_| fork(|to| (0..10).for_each(|_| write(&take(&ring, 10_000), to)))).collect();
+    let own = take(&ring, 100_000);
+    let mut all = own;
+    for child in children {
+        let uids = thread::spawn(|| child.uids()).join().expect("read");
+        assert_eq!(uids.len(), 100_000);
+        assert!(uids.is_sorted_by(|a, b| a < b));
+        all.extend(uids);
+    }
+    all_distinct(all);
+}
+
+#[test]
+fn the_generator_itself_refuses_in_a_child() {
+    let generator = generator();
+    let ring = generator.shared_ring().expect("shared");
+    let mut local = generator.local();
+    local.next_uid().expect("a block");
+    let per_thread = generator.per_thread();
+    per_thread.next_uid().expect("a block");
+    let child = fork(|to| {
+        let mut out = [Uid::default(); 3];
+        let refused = [
+            generator.next_uid().err(),
+            generator.try_next_uid().err(),
+            generator.try_fill(&mut out).err(),
+            local.next_uid().err(),
+            local.try_next_uid().err(),
+            per_thread.next_uid().err(),
+        ];
+        let count = refused.iter().filter(|error| **error == Some(TakeError::Forked)).count();
+        write(&[count as u64], to);
+        // A child cannot close it.
+        generator.close();
+        write(&take(&ring, 10), to);
+    });
+    let found = child.uids();
+    assert_eq!((found[0], found.len()), (6, 11));
+    assert!(ring.next_uid().expect("open").get() > found[10]);
+    assert!(generator.next_uid().expect("open") > Uid::new(found[10]).expect("one"));
+    generator.close();
+    assert_eq!(ring.next_uid(), Err(TakeError::Closed));
+}
+
+#[test]
+fn killed_takers_cost_nobody_else_anything() {
+    let generator = generator();
+    let ring = generator.shared_ring().expect("shared");
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut all = Vec::new();
+    while Instant::now() < end {
+        let children: Vec<_> = (0..4)
+            .map(|_| {
+                fork(|to| {
+                    loop {
+                        write(&take(&ring, 100), to)
+                    }
+                })
+            })
+            .collect();
+        let readers: Vec<_> = children
+            .into_iter()
+            .map(|child| {
+                let killer = libc::pid_t::from(child.id);
+                let reader = thread::spawn(|| child.uids());
+                (killer, reader)
+            })
+            .collect();
+        all.extend(take(&ring, 1_000));
+        thread::sleep(Duration::from_millis(7));
+        for (id, reader) in readers {
+            Child { id, output: File::open("/dev/null").expect("opens") }.kill();
+            let uids = reader.join().expect("read");
+            assert!(uids.is_sorted_by(|a, b| a < b));
+            all.extend(uids);
+        }
+    }
+    assert!(all.len() > 10_000, "{}", all.len());
+    all_distinct(all);
+}
+
+/// A process in between owns the ring, and its children take from it after it was killed.
+#[test]
+fn the_owners_death_is_seen_by_the_next_take() {
+    for way in ["kill", "stop and kill", "abort"] {
+        let mut ids = fork(|to| {
+            let generator = generator();
+            let ring = generator.shared_ring().expect("shared");
+            let child = |to: &mut File| {
+                // No thread of ours looks: it takes, sleeps, and takes again.
+                let first = ring.next_uid().expect("a uid");
+                write(&[std::process::id().into(), first.get()], to);
+                thread::sleep(Duration::from_millis(400));
+                let after = ring.next_uid();
+                let is_seen = after == Err(TakeError::OwnerEnded);
+                let is_for_good = ring.try_next_uid() == Err(TakeError::OwnerEnded)
+                    && ring.fill(&mut [Uid::default()]).is_err();
+                write(&[u64::from(is_seen && is_for_good)], to);
+            };
+            for _ in 0..2 {
+                let mut output = to.try_clone().expect("a descriptor");
+                // SAFETY: as in `fork`.
+                unsafe {
+                    if libc::fork() == 0 {
+                        child(&mut output);
+                        libc::_exit(0);
+                    }
+                }
+            }
+            thread::sleep(Duration::from_millis(150));
+            // SAFETY: it ends this process.
+            unsafe {
+                match way {
+                    "abort" => libc::abort(),
+                    "kill" => libc::kill(libc::getpid(), libc::SIGKILL),
+                    _ => libc::raise(libc::SIGSTOP),
+                };
+            }
+            loop {
+                thread::park();
+            }
+        });
+        if way == "stop and kill" {
+            thread::sleep(Duration::from_millis(250));
+            ids.kill();
+        }
+        let mut bytes = Vec::new();
+        ids.output.read_to_end(&mut bytes).expect("read");
+        let words: Vec<_> =
+            bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8"))).collect();
+        let seen = words.iter().filter(|word| **word == 1).count();
+        assert_eq!((words.len(), seen), (6, 2), "{way}: {words:?}");
+    }
+}
