@@ -15,16 +15,28 @@ mod guarded;
 mod interruption;
 mod no_block_scope;
 mod outside;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(uidring_loom)))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(uidring_loom)
+))]
 mod owner;
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(uidring_loom))))]
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(uidring_loom)
+)))]
 #[path = "sync/owner/none.rs"]
 mod owner;
 #[cfg(not(uidring_loom))]
 mod push_list;
 mod recent;
 mod shards;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(uidring_loom)))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(uidring_loom)
+))]
 mod shared_memory;
 pub(crate) mod threads;
 mod wipe_on_fork;

@@ -1,5 +1,5 @@
 //! A ring that forked children share: their uids are distinct and ordered, whatever happens to them.
-#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 // std has no fork, and no waiting for forked children.
 #![allow(unsafe_code)]
 

@@ -42,7 +42,7 @@ impl FutexWords {
         // Acquire: pairs with the Release in `notify`.
         let sequence = self.sequence.load(Ordering::Acquire);
         // Relaxed: the fence below orders it before the look at the condition.
-        self.waiting.fetch_max(sequence + 1, Ordering::Relaxed);
+        self.waiting.fetch_max(sequence.wrapping_add(1), Ordering::Relaxed);
         // Pairs with the fence in `notify`.
         fence(Ordering::SeqCst);
         if ready() {
@@ -76,7 +76,11 @@ impl FutexWords {
     }
 }
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(uidring_loom)))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(uidring_loom)
+))]
 mod os {
     // Futexes, which std does not hand out.
     #![allow(unsafe_code)]
@@ -112,7 +116,10 @@ mod os {
 }
 
 /// Where no ring is shared.
-#[cfg(not(any(all(target_os = "linux", target_pointer_width = "64"), uidring_loom)))]
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    uidring_loom
+)))]
 mod os {
     use std::time::Duration;
 
@@ -221,7 +228,7 @@ mod models {
             let killed = thread::spawn(move || {
                 let words = &killed.0;
                 let sequence = words.sequence.load(Ordering::Acquire);
-                words.waiting.fetch_max(sequence + 1, Ordering::Relaxed);
+                words.waiting.fetch_max(sequence.wrapping_add(1), Ordering::Relaxed);
             });
             let taker = thread::spawn(move || wait_and_take(&taker));
             publish(&shared);

@@ -177,7 +177,7 @@ impl CachedBuilder {
         self
     }
 
-    /// Puts the ring into memory that forked children share. Only on 64-bit Linux.
+    /// Puts the ring into memory that forked children share. Only on Linux, x86-64 and AArch64.
     #[doc(hidden)]
     #[must_use]
     pub fn shared(mut self) -> Self {
@@ -310,7 +310,7 @@ fn share(
     match shared {
         Ok((mark, memory)) => Ok((memory, mark)),
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            Err(refused("only 64-bit Linux has what that needs".into()))
+            Err(refused("only Linux on x86-64 and AArch64 has what that needs".into()))
         }
         Err(error) => Err(refused(error.to_string())),
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::mapping::Mapping;
 use super::{HotWords, Slot, Words};
 use crate::sync::Ordering;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::sync::shared_memory::SharedMapping;
 
 /// Words, and slots after them, in memory that a forked child finds zeroed: so it repeats nothing
@@ -37,7 +37,7 @@ unsafe impl<W: Words> Sync for WipeOnForkMemory<W> {}
 enum Lent {
     /// There is a mapping until then.
     Private(Option<Mapping>),
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     Shared { _mapping: SharedMapping },
 }
 
@@ -62,7 +62,7 @@ impl<W: Words> WipeOnForkMemory<W> {
     }
 
     /// Memory that forked children share, and whoever gets its file. None of them finds it wiped.
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub(crate) fn shared(slots: usize) -> io::Result<Self> {
         let bytes = Self::bytes(slots).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = SharedMapping::new(bytes)?;
@@ -72,7 +72,7 @@ impl<W: Words> WipeOnForkMemory<W> {
         Ok(memory)
     }
 
-    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
     pub(crate) fn shared(_: usize) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
