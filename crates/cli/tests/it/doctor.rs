@@ -452,7 +452,7 @@ fn ranges_that_overlap_are_named() {
     for (index, (url, range)) in urls.iter().zip(["1-99", "100-199", "150-250"]).enumerate() {
         let mut init = home.command(&format!("worker init --workers {range}"));
         assert_eq!(Run::of(init.env("UIDRING_URL", url)).status, Some(0));
-        std::fs::write(home.folder.path().join(format!("url{index}")), url).expect("writes");
+        home.write_url(&format!("url{index}"), url);
     }
     let (status, found) = doctor(home.command("doctor --url-file url0 --url-file url1"));
     assert_eq!(status, Some(0), "{found:#?}");
@@ -471,7 +471,7 @@ fn ranges_that_overlap_are_named() {
     );
     // With another layout, the ids cannot meet.
     let other = with(&urls[2], "layout=snowflake&worker=disposable");
-    std::fs::write(home.folder.path().join("url2"), other).expect("writes");
+    home.write_url("url2", &other);
     let (status, found) = doctor(home.command("doctor --url-file url1 --url-file url2"));
     assert_eq!(status, Some(0), "{found:#?}");
 }

@@ -1,6 +1,5 @@
 //! How much the program reports on stderr, and in which form.
 
-use std::fs;
 use std::time::SystemTime;
 
 use serde_json::Value;
@@ -127,7 +126,7 @@ fn a_password_that_others_can_read_is_warned_of_before_it_is_sent() {
         "postgres://u:s3cret@0.0.0.0:1/d?sslmode=disable&deadline=1s",
     ] {
         let home = Home::new();
-        fs::write(home.folder.path().join("url"), url).expect("writes");
+        home.write_url("url", url);
         let run = home.run("worker list --url-file url");
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
         let warning = "a connection to 0.0.0.0 has no TLS: anyone on the path can read";

@@ -16,7 +16,7 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     let database = database(&MariaDb::shared());
     let home = Home::new();
     let file = home.folder.path().join("url");
-    fs::write(&file, format!("{}\n", database.url())).expect("writes");
+    home.write_url("url", &format!("{}\n", database.url()));
     let generate = |words: &str| {
         let run = Run::of(home.command(words).args(["--layout", "28/22/13"]));
         assert_eq!(run.status, Some(0), "{words}: {run:?}");

@@ -1,7 +1,6 @@
 //! The program on a real PostgreSQL server: sources of the server's URL, keeping it secret, and the commands about the
 //! tables.
 
-use std::fs;
 use std::process::Command;
 
 use uidring_testkit::postgres::{Database, Postgres};
@@ -30,8 +29,7 @@ fn command(home: &Home, words: &str, url: &str) -> Command {
 fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     let database = database();
     let home = Home::new();
-    let file = home.folder.path().join("url");
-    fs::write(&file, format!("{}\n", database.url())).expect("writes");
+    home.write_url("url", &format!("{}\n", database.url()));
     let assign = |mut command: Command| {
         let run = Run::of(&mut command);
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");

@@ -118,8 +118,7 @@ fn tags_on_a_server() {
     database.execute("UPDATE leaf_alloc SET step = 0 WHERE biz_tag = 'orders'");
     database.execute("UPDATE leaf_alloc SET max_id = 9223372036854775807 WHERE biz_tag = 'a b'");
     database.execute("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('z', -3, 1)");
-    let file = home.folder.path().join("url");
-    fs::write(&file, database.url()).expect("writes");
+    home.write_url("url", &database.url());
     let list = json(&home.run("segment list --json --url-file url"));
     let states: Vec<_> = list.as_array().expect("an array").iter().collect();
     for (row, state, left) in [

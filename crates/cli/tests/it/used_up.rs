@@ -1,7 +1,5 @@
 //! Worker ids that run out: announced, refused, and helped by what the error advises.
 
-use std::fs;
-
 use rusqlite::Connection;
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
@@ -17,7 +15,7 @@ fn what_is_advised_helps(url: &str) {
     // A URL with a password goes into a file.
     let place = &match url.contains('@') {
         true => {
-            fs::write(home.folder.path().join("url"), url).expect("writes");
+            home.write_url("url", url);
             "--url-file url".to_owned()
         }
         false => format!("-u {url}"),

@@ -91,7 +91,7 @@ fn instances_keep_their_numbers() {
     // One user cannot write another's node.
     let with_login = |login: &str, name: &str| {
         let url = format!("zookeeper://{login}@{}?name={name}", server.hosts());
-        fs::write(home.folder.path().join("url"), url).expect("writes");
+        home.write_url("url", &url);
         "--url-file url"
     };
     let by_file = |words: &str, flags: &str| {

@@ -75,6 +75,18 @@ impl Home {
         command
     }
 
+    /// Writes a URL into the file, which nobody else may read: its password would be a warning.
+    pub fn write_url(&self, name: &str, url: &str) {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, url).expect("writes");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(&path, mode).expect("ours");
+        }
+    }
+
     pub fn run(&self, words: &str) -> Run {
         Run::of(&mut self.command(words))
     }
