@@ -63,8 +63,8 @@ pub struct RingBuffer {
     published: Event,
     /// Where the producer waits for demand, maybe for that of other rings too.
     demand: Arc<Event>,
-    /// Wiped where this ring gives nothing: in a forked child. A handle for takers of all processes that share the ring
-    /// has its memory here, which no fork wipes.
+    /// Wiped in a forked child, so that this handle issues nothing there. A handle that takes in all processes has the
+    /// shared memory here, which no fork wipes.
     guard: WipeOnForkMemory<RingWords>,
     /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
@@ -105,7 +105,7 @@ impl RingBuffer {
     }
 
     pub(crate) fn close_for(&self, reason: CloseReason) {
-        // Closing a shared ring is for the process that made it.
+        // Only the process that made a shared ring may close it.
         if self.is_forked() {
             return;
         }
@@ -136,7 +136,7 @@ impl RingBuffer {
         self.guard.is_wiped()
     }
 
-    /// A fork wipes private memory, a peer shared memory.
+    /// Private memory is wiped by a fork, shared memory only by a peer.
     #[cold]
     fn why_wiped(&self) -> TakeError {
         if self.guard.is_shared() { TakeError::Closed } else { TakeError::Forked }

@@ -9,12 +9,12 @@
 //! side's store. If the notifier sees the mark, the waiter either sleeps, and is woken, or finds `sequence` raised when it
 //! comes to sleep. A waiter that reads the raised `sequence` acquires it, and so sees what the notifier changed.
 //!
-//! A mark stays until a notifier finds nobody asleep. It removes only the mark that it saw, which names a `sequence`
-//! before it raised that. Who reads the raised one replaces the mark by a greater one, which nobody replaces by a smaller.
-//! A waiter that was killed costs the next notifier a system call, and nothing else.
+//! A mark stays until a notifier finds nobody asleep. That notifier removes the mark only if it is still the one that it
+//! saw. A waiter that has read the raised `sequence` stores a greater mark, and a smaller mark never replaces a greater one.
+//! A killed waiter costs the next notifier a system call, and nothing else.
 //!
-//! Whoever is killed between its change and its wake-up, or before it calls the next one, leaves others asleep. So
-//! nobody sleeps longer than [`LONGEST`] at a time, unless it says that nobody depends on it.
+//! A process that is killed between its change and its wake-up, or before it calls the next waiter, leaves others asleep.
+//! So takers sleep no longer than [`LONGEST`] at a time. The producer may: takers that wait in vain wake it again.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) struct FutexWords {
     asleep: os::Asleep,
 }
 
-/// How long a wake-up may be late that somebody owed who was killed.
+/// How late a wake-up may be if the process that owed it was killed.
 pub(crate) const LONGEST: Duration = Duration::from_millis(50);
 
 impl FutexWords {
@@ -57,7 +57,7 @@ impl FutexWords {
     pub(crate) fn notify(&self, all: bool) {
         // Pairs with the fence in `wait`.
         fence(Ordering::SeqCst);
-        // Relaxed: the mark of who has passed its fence before is seen here.
+        // Relaxed: if the waiter passed its fence first, its mark is seen here.
         let found = self.waiting.load(Ordering::Relaxed);
         if found != 0 {
             self.wake(found, all);
@@ -102,7 +102,7 @@ mod os {
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, value, timeout) };
     }
 
-    /// Wakes as many; returns how many slept.
+    /// Wakes at most `count` sleepers; returns how many were woken.
     pub(super) fn wake(words: &FutexWords, count: i32) -> i64 {
         let word = lower_half(words);
         // SAFETY: the kernel looks for sleepers by the address, and does not touch the word.

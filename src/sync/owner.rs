@@ -1,8 +1,8 @@
-//! Whether the process that owns a shared ring lives, told by a word that the kernel marks when a thread of it ends.
+//! Tells whether the process that owns a shared ring is alive: the kernel marks a word when a thread of that process ends.
 //!
-//! The thread does nothing but hold the mark. Its robust list has one entry, that of the word. The list lies in memory
-//! that no other process maps, so that none can make the kernel follow wrong pointers. That memory is shared all the same:
-//! after an out-of-memory kill, private memory may be gone before the kernel reads the list.
+//! The thread does nothing else. Its robust list has one entry, for the word. No other process maps the list, so none can
+//! make the kernel follow wrong pointers. Its mapping is a shared one all the same: after an out-of-memory kill, private
+//! memory may be gone before the kernel reads the list.
 // Calls of the kernel that std does not know.
 #![allow(unsafe_code)]
 
@@ -100,7 +100,7 @@ impl Owner {
     }
 }
 
-/// What the kernel wants to hear: the length of the list without its entry.
+/// The length that the kernel expects: that of the list without its entry.
 const LENGTH: usize = 3 * size_of::<usize>();
 
 /// The memory of a thread's list.
@@ -125,7 +125,7 @@ impl List {
         let word = &memory.hot().mark;
         let list = self.0.as_ptr();
         // SAFETY: the mapping is ours, and long enough; the kernel reads it only when this thread ends. The mark's memory
-        // is mapped until then, since this thread has a clone of it.
+        // stays mapped until then, because this thread holds a clone of it.
         unsafe {
             let entry = (&raw const (*list).entry).cast::<c_void>();
             let offset = word.as_ptr().addr().wrapping_sub(entry.addr()).cast_signed();

@@ -30,7 +30,7 @@ pub(crate) use self::plain::{WipeOnForkMemory, is_forked_child};
 #[cfg(all(unix, not(uidring_loom)))]
 pub(super) use self::wiping::{Entry, wiped_by_kernel};
 
-/// What memory begins with.
+/// The words at the beginning of such memory.
 ///
 /// # Safety
 ///
@@ -54,7 +54,7 @@ pub(crate) struct HotWords {
     pub(crate) limit: AtomicU64,
     /// The index of the open run. Changed when a run is opened.
     pub(crate) cursor: AtomicU64,
-    /// The owner's mark in shared memory (`owner`); 0 in other memory.
+    /// The owner's mark (see `owner`) if processes share the memory, otherwise 0.
     pub(crate) mark: AtomicU32,
     _far_apart: LinePair,
     /// 2^63 minus the oldest number that is fresh; 0 if none is. Changed about once a refresh.
@@ -68,8 +68,8 @@ pub(crate) struct HotWords {
 #[repr(align(128))]
 struct LinePair;
 
-/// All that the takers and the producer of a ring share, but for the slots. Zeros, which a forked child finds, are a ring
-/// that issues nothing.
+/// Everything that a ring's takers and producer share, except the slots. A forked child finds zeros, and a ring of zeros
+/// issues nothing.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct RingWords {
