@@ -214,3 +214,50 @@ fn the_owners_death_is_seen_by_the_next_take() {
         assert_eq!((words.len(), seen), (6, 2), "{way}: {words:?}");
     }
 }
+
+/// A peer writes random bytes all over the memory. The owner goes on with its other work, and its other rings.
+#[test]
+fn a_scribbler_ends_the_ring_and_nothing_else() {
+    for seed in 0..8_u64 {
+        let (spoilt, other) = (generator(), generator());
+        let ring = spoilt.shared_ring().expect("shared");
+        let child = fork(|to| {
+            let (memory, length) = shared_mapping();
+            let end = Instant::now() + Duration::from_millis(300);
+            let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut next = || {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random
+            };
+            while Instant::now() < end {
+                let at = next() as usize % length;
+                // SAFETY: it is within the mapping, which only atomics of others lie in.
+                unsafe { memory.add(at).write_volatile(next() as u8) };
+            }
+            write(&[1], to);
+        });
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(400) {
+            let _ = (spoilt.try_next_uid(), spoilt.stats(), ring.try_next_uid(), ring.stats());
+            other.next_uid().expect("it goes on");
+        }
+        assert_eq!(child.uids(), [1]);
+        let begin = Instant::now();
+        spoilt.close();
+        drop(spoilt);
+        other.next_uid().expect("it goes on");
+        drop(other);
+        assert!(begin.elapsed() < Duration::from_secs(20), "seed {seed}: {:?}", begin.elapsed());
+    }
+}
+
+/// Returns the first mapping of a ring's memory file.
+fn shared_mapping() -> (*mut u8, usize) {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("on Linux");
+    let line = maps.lines().find(|line| line.contains("memfd:uidring")).expect("it is mapped");
+    let (from, to) = line.split_once(' ').expect("a range").0.split_once('-').expect("a range");
+    let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16).expect("a number"));
+    (std::ptr::with_exposed_provenance_mut(from), to - from)
+}

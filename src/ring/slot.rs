@@ -54,8 +54,8 @@ impl Slot {
         // Acquire: pairs with the Release fence in `write`, and keeps the second look at the
         // flag after these loads.
         let [first, end, before] = self.fields().map(|field| field.load(Ordering::Acquire));
-        // Relaxed: ordered by the loads above.
-        (self.flag.load(Ordering::Relaxed) == index).then_some(Run { index, first, end, before })
+        // Ordered by the loads above. Acquire: who finds another flag also sees that the cursor has passed this run.
+        (self.flag.load(Ordering::Acquire) == index).then_some(Run { index, first, end, before })
     }
 
     fn fields(&self) -> [&AtomicU64; 3] {

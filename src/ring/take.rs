@@ -193,16 +193,16 @@ impl RingBuffer {
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.hot().open_index();
         // Relaxed: see the fence in `wake_if_low`.
-        let is_foreseen = self.words().foreseen.load(Ordering::Relaxed) != 0;
+        let is_foreseen = self.own.words().foreseen.load(Ordering::Relaxed) != 0;
         let threshold = self.threshold >> u32::from(is_foreseen);
         // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
-        let buffered = self.words().tail.load(Ordering::Relaxed).saturating_sub(cursor);
+        let buffered = self.own.words().tail.load(Ordering::Relaxed).saturating_sub(cursor);
         buffered <= threshold
     }
 
     /// Whether the producer's source has nothing yet.
     pub(crate) fn is_source_paused(&self) -> bool {
         // Relaxed: see the fence in `wake_if_low`.
-        self.words().held.load(Ordering::Relaxed) != 0
+        self.own.words().held.load(Ordering::Relaxed) != 0
     }
 }
