@@ -219,10 +219,12 @@ fn the_owners_death_is_seen_by_the_next_take() {
 #[test]
 fn a_scribbler_ends_the_ring_and_nothing_else() {
     for seed in 0..8_u64 {
-        let (spoilt, other) = (generator(), generator());
+        let spoilt = generator();
+        // Before there is another one.
+        let (memory, length) = shared_mapping();
+        let other = generator();
         let ring = spoilt.shared_ring().expect("shared");
         let child = fork(|to| {
-            let (memory, length) = shared_mapping();
             let end = Instant::now() + Duration::from_millis(300);
             let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
             let mut next = || {
@@ -245,6 +247,10 @@ fn a_scribbler_ends_the_ring_and_nothing_else() {
         }
         assert_eq!(child.uids(), [1]);
         let begin = Instant::now();
+        while spoilt.try_next_uid() != Err(TakeError::Closed) {
+            assert!(begin.elapsed() < Duration::from_secs(20), "seed {seed}: it is not ended");
+            other.next_uid().expect("it goes on");
+        }
         spoilt.close();
         drop(spoilt);
         other.next_uid().expect("it goes on");
@@ -253,7 +259,7 @@ fn a_scribbler_ends_the_ring_and_nothing_else() {
     }
 }
 
-/// Returns the first mapping of a ring's memory file.
+/// Returns the mapping of the only shared ring.
 fn shared_mapping() -> (*mut u8, usize) {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("on Linux");
     let line = maps.lines().find(|line| line.contains("memfd:uidring")).expect("it is mapped");
