@@ -209,6 +209,14 @@ pub enum Error {
         problem: String,
     },
 
+    /// The descriptors are not those of a shared ring.
+    #[doc(hidden)]
+    #[error("cannot attach to a shared ring: {problem}")]
+    Attach {
+        /// What was found.
+        problem: String,
+    },
+
     /// The uid to start after belongs to another worker, or no uid is left above it.
     #[error("cannot start after uid {uid}: {problem}")]
     StartAfter {

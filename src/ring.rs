@@ -26,8 +26,8 @@ use std::sync::Arc;
 use self::slot::Run;
 use crate::error::TakeError;
 use crate::sync::{
-    Event, EventCount, ForkGuarded, ForkToken, HotWords, Ordering, RingWords, Slot,
-    WipeOnForkMemory,
+    AtomicU64, Event, EventCount, ForkGuarded, ForkToken, HotWords, Ordering, RingWords, Slot,
+    WipeOnForkMemory, log,
 };
 
 /// A ring of numbers: see the [module](self) for how it works.
@@ -63,12 +63,18 @@ pub struct RingBuffer {
     published: Event,
     /// Where the producer waits for demand, maybe for that of other rings too.
     demand: Arc<Event>,
-    /// Wiped in a forked child, so that this handle issues nothing there. A handle that takes in all processes has the
-    /// shared memory here, which no fork wipes.
-    guard: WipeOnForkMemory<RingWords>,
+    /// What this handle relies on: the runs, the tail, and what the producer says of itself. It is the same memory, except
+    /// for the owner of a ring that processes share: that has a copy, which no other process can change, and which a fork
+    /// wipes. So the owner's handle gives nothing in a forked child.
+    own: WipeOnForkMemory<RingWords>,
+    /// What the next number was when the producer looked last.
+    seen: AtomicU64,
     /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
 }
+
+/// More takers than a host has. Each may draw a number past the end of the last run.
+const MOST_TAKERS: u64 = 1 << 24;
 
 /// Why a ring is closed, as it stands in `closed`; 0 is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,20 +115,22 @@ impl RingBuffer {
         if self.is_forked() {
             return;
         }
-        // Release: pairs with the Acquire load in `why_gone`, so that who sees the ring closed
-        // sees everything that was published before. Relaxed on failure: the first reason stays.
-        let (closed, reason) = (&self.words().closed, reason as u64);
-        let _ = closed.compare_exchange(0, reason, Ordering::Release, Ordering::Relaxed);
+        self.for_both(|words| {
+            // Release: pairs with the Acquire load in `why_gone`, so that who sees the ring closed
+            // sees everything that was published before. Relaxed on failure: the first reason stays.
+            let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+            let _ = words.closed.compare_exchange(0, reason as u64, release, relaxed);
+        });
         self.published.notify();
         self.demand.notify();
     }
 
     /// Why nothing will ever be published any more.
     pub(crate) fn why_gone(&self) -> Option<TakeError> {
-        if self.guard.is_wiped() {
+        if self.own.is_wiped() {
             return Some(self.why_wiped());
         }
-        match self.words().closed.load(Ordering::Acquire) {
+        match self.own.words().closed.load(Ordering::Acquire) {
             0 => None,
             reason if reason == CloseReason::Exhausted as u64 => Some(TakeError::TimeExhausted),
             reason if reason == CloseReason::LeaseLost as u64 => Some(TakeError::LeaseLost),
@@ -133,32 +141,41 @@ impl RingBuffer {
     /// Whether this process is a forked child of the one that made the ring.
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
-        self.guard.is_wiped()
+        self.own.is_wiped()
     }
 
     /// Private memory is wiped by a fork, shared memory only by a peer.
     #[cold]
     fn why_wiped(&self) -> TakeError {
-        if self.guard.is_shared() { TakeError::Closed } else { TakeError::Forked }
+        if self.own.is_shared() { TakeError::Closed } else { TakeError::Forked }
     }
 
     /// A handle to the same ring that takes in forked children, too.
     pub(crate) fn for_all_processes(&self) -> Self {
-        let (memory, fork_token) = (&self.memory, ForkToken::current());
+        Self::for_takers(self.memory.clone(), self.options.clone(), self.threshold)
+    }
+
+    /// A handle to a ring that processes share, which takes in each of them.
+    pub(crate) fn for_takers(
+        memory: WipeOnForkMemory<RingWords>,
+        options: RingOptions,
+        threshold: u64,
+    ) -> Self {
         Self {
-            memory: memory.clone(),
-            guard: memory.clone(),
-            options: self.options.clone(),
-            threshold: self.threshold,
-            published: Event::published(memory),
-            demand: Arc::new(Event::demand(memory)),
-            ended: ForkGuarded::new(fork_token, None),
+            own: memory.clone(),
+            seen: AtomicU64::new(0),
+            options,
+            threshold,
+            published: Event::published(&memory),
+            demand: Arc::new(Event::demand(&memory)),
+            ended: ForkGuarded::new(ForkToken::current(), None),
+            memory,
         }
     }
 
     /// Whether a number that was drawn earlier may still be handed out in this process.
     pub(crate) fn is_fresh(&self, number: u64) -> bool {
-        !self.guard.is_wiped() && self.hot().is_fresh(number)
+        !self.own.is_wiped() && self.hot().is_fresh(number)
     }
 
     /// Whether the ring was [ended](Self::end), or this is a forked child: nothing is fresh.
@@ -177,8 +194,8 @@ impl RingBuffer {
     }
 
     /// The same for this process alone: of a ring that others share, words that are never open.
-    pub(crate) fn guard(&self) -> &WipeOnForkMemory<RingWords> {
-        &self.guard
+    pub(crate) fn own(&self) -> &WipeOnForkMemory<RingWords> {
+        &self.own
     }
 
     fn words(&self) -> &RingWords {
@@ -190,28 +207,98 @@ impl RingBuffer {
         self.memory.hot()
     }
 
+    /// Stores what the producer says: in its own memory, then in that of all.
+    fn for_both(&self, store: impl Fn(&RingWords)) {
+        store(self.own.words());
+        if self.is_owner_of_shared() {
+            store(self.words());
+        }
+    }
+
+    /// Whether other processes share the ring, and this handle does not rely on their memory.
+    fn is_owner_of_shared(&self) -> bool {
+        self.memory.is_shared() && !self.own.is_shared()
+    }
+
     /// The slot in which a run is, was or will be.
-    fn slot(&self, index: u64) -> &Slot {
-        let slots = self.memory.slots();
+    fn slot(memory: &WipeOnForkMemory<RingWords>, index: u64) -> &Slot {
+        let slots = memory.slots();
         // The length is a power of two, so this is the remainder.
         &slots[index as usize & (slots.len() - 1)]
     }
 
     /// A run, while its slot holds it: at least until the cursor has passed it.
     fn run(&self, index: u64) -> Option<Run> {
-        self.slot(index).read(index)
+        Self::slot(&self.own, index).read(index)
+    }
+
+    /// Writes down a run, which is not yet published.
+    fn write(&self, run: Run) {
+        Self::slot(&self.own, run.index).write(run);
+        if self.is_owner_of_shared() {
+            Self::slot(&self.memory, run.index).write(run);
+        }
     }
 
     /// The open run.
     fn open_run(&self) -> Result<Run, TakeError> {
+        self.open_run_after(0)
+    }
+
+    /// The open run, which has a greater index than this one.
+    fn open_run_after(&self, passed: u64) -> Result<Run, TakeError> {
+        if self.own.is_wiped() {
+            return Err(self.why_wiped());
+        }
+        // A fork may have wiped it meanwhile.
+        self.find_open(passed).map_err(|index| match self.own.is_wiped() {
+            true => self.why_wiped(),
+            false => self.spoilt("the open run", index),
+        })
+    }
+
+    /// The open run behind the one with the index `passed`, or an index that the cursor cannot have.
+    fn find_open(&self, mut passed: u64) -> Result<Run, u64> {
+        // The cursor only grows.
+        passed = passed.max(self.own.hot().open_index().saturating_sub(1));
         loop {
-            if self.guard.is_wiped() {
-                return Err(self.why_wiped());
+            let index = self.hot().open_index();
+            if index <= passed {
+                return Err(index);
             }
-            if let Some(run) = self.run(self.hot().open_index()) {
+            if let Some(run) = self.run(index) {
+                if self.is_owner_of_shared() {
+                    self.own.hot().advance(index);
+                }
                 return Ok(run);
             }
+            // Who finds a run gone from its slot sees that the cursor has passed it.
+            passed = index;
         }
+    }
+
+    /// The next number, for the producer.
+    fn look_at_next(&self) -> Result<u64, TakeError> {
+        let next = self.hot().next();
+        // Relaxed: only the producer looks.
+        let seen = self.seen.load(Ordering::Relaxed);
+        let is_possible = (seen..=self.last_end().saturating_add(MOST_TAKERS)).contains(&next);
+        if self.is_owner_of_shared() && !is_possible && self.why_gone().is_none() {
+            return Err(self.spoilt("the next number", next));
+        }
+        self.seen.store(next.max(seen), Ordering::Relaxed);
+        Ok(next)
+    }
+
+    /// Ends a ring whose memory has what no taker leaves there: another process wrote it.
+    #[cold]
+    fn spoilt(&self, what: &'static str, found: u64) -> TakeError {
+        if self.is_owner_of_shared() && self.why_gone().is_none() {
+            self.close_for(CloseReason::Closed);
+            self.end();
+            log!(error, what, found, "a process that shares the ring has spoilt it; it is closed");
+        }
+        TakeError::Closed
     }
 
     /// Makes `run` current, starting at `number`; passing `run.end` skips the run. Everything below must be taken or
@@ -222,6 +309,10 @@ impl RingBuffer {
         // word, and draws no lower number.
         let next = self.raise(number);
         self.hot().advance(run.index);
+        if self.is_owner_of_shared() {
+            // After the shared one, so that who sees this one finds that one as great.
+            self.own.hot().advance(run.index);
+        }
         if number == run.end {
             self.hot().set_limit(Limit::used_up(run.end));
         } else if self.options.spaced {
@@ -230,10 +321,10 @@ impl RingBuffer {
         next
     }
 
-    /// Opens the run after this one, which is used up; returns whether there is one.
+    /// Opens the run after this one, which is used up; returns whether there is one. Then the cursor has passed this one.
     fn open_after(&self, run: Run) -> bool {
         // Acquire: pairs with the Release store of the tail.
-        let is_there = self.words().tail.load(Ordering::Acquire) > run.index + 1;
+        let is_there = self.own.words().tail.load(Ordering::Acquire) > run.index + 1;
         // The slot of a run that others have opened, and used up, may hold a later one.
         if is_there && let Some(next) = self.run(run.index + 1) {
             self.open(next, next.first);
@@ -249,17 +340,22 @@ impl RingBuffer {
         next
     }
 
+    /// What a taker has to know of the ring.
+    pub(crate) fn shape(&self) -> (&RingOptions, u64) {
+        (&self.options, self.threshold)
+    }
+
     /// The run that was published last; `None` in a forked child.
     fn last_run(&self) -> Option<Run> {
         // Acquire: pairs with the Release store of the tail, which is 0 in a forked child.
-        self.run(self.words().tail.load(Ordering::Acquire).checked_sub(1)?)
+        self.run(self.own.words().tail.load(Ordering::Acquire).checked_sub(1)?)
     }
 
     /// The first run from this index on that ends above the number. For the producer, or for an end: a run
     /// whose slot was reused has been passed.
     fn run_above(&self, index: u64, number: u64) -> Option<Run> {
         // Acquire: as above.
-        let runs = index..self.words().tail.load(Ordering::Acquire);
+        let runs = index..self.own.words().tail.load(Ordering::Acquire);
         runs.filter_map(|index| self.run(index)).find(|run| run.end > number)
     }
 

@@ -57,6 +57,12 @@ pub(crate) use self::owner::{Holder, Owner};
 #[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
 pub(crate) use self::shards::Shards;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(uidring_loom)
+))]
+pub(crate) use self::wipe_on_fork::RegionHeader;
 #[cfg(uidring_loom)]
 pub use self::wipe_on_fork::become_forked_child;
 pub(crate) use self::wipe_on_fork::{HotWords, RingWords, Slot, WipeOnForkMemory};

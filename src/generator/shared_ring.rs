@@ -1,5 +1,12 @@
 //! The takers of a ring that processes share.
 
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(uidring_loom)
+))]
+mod attach;
+
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -41,7 +48,14 @@ impl SharedRing {
         Self { memory, ring, layout, worker_id, take_policy, owner, counters }
     }
 
-    /// Returns the next uid. If nothing is ready, the generator's take policy decides.
+    /// Sets what a take does if nothing is ready, instead of what the generator's does.
+    #[must_use]
+    pub fn take_policy(mut self, policy: TakePolicy) -> Self {
+        self.take_policy = policy;
+        self
+    }
+
+    /// Returns the next uid. If nothing is ready, the take policy decides.
     ///
     /// # Errors
     ///

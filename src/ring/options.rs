@@ -94,6 +94,11 @@ impl RingOptions {
         self
     }
 
+    /// Whether the runs are [far apart](Self::spaced), and the binary logarithm of their length.
+    pub(crate) fn spacing(&self) -> (bool, u32) {
+        (self.spaced, self.run_bits)
+    }
+
     /// How many numbers a run has at most.
     pub fn run_length(&self) -> u64 {
         1_u64.checked_shl(self.run_bits).unwrap_or(u64::MAX)

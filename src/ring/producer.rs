@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::slot::Run;
 use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
-use crate::sync::{Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory};
+use crate::sync::{
+    AtomicU64, Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory,
+};
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
 /// the types see to it that there is one producer. Dropping it closes the ring.
@@ -61,23 +63,24 @@ impl RingBuffer {
                 .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?,
         };
         memory.hot().start_at(0);
-        memory.words().tail.store(2, Ordering::Relaxed);
-        memory.slots()[1].write(Run { index: 1, first: 0, end: 0, before: 0 });
         let fork_token = ForkToken::current();
-        let (guard, published) = match memory.is_shared() {
-            true => (WipeOnForkMemory::new(0), Event::published(&memory)),
+        let (own, published) = match memory.is_shared() {
+            true => (WipeOnForkMemory::new(options.runs() as usize), Event::published(&memory)),
             false => (Some(memory.clone()), Event::own(fork_token)),
         };
-        let guard = guard.ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
+        let own = own.ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         let ring = Arc::new(Self {
             memory,
             threshold: options.threshold(),
-            guard,
+            own,
+            seen: AtomicU64::new(0),
             published,
             ended: ForkGuarded::new(fork_token, None),
             demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::own(fork_token))),
             options,
         });
+        ring.write(Run { index: 1, first: 0, end: 0, before: 0 });
+        ring.for_both(|words| words.tail.store(2, Ordering::Relaxed));
         Ok((Producer { ring: Arc::clone(&ring), gap: None }, ring))
     }
 }
@@ -170,10 +173,10 @@ impl Producer {
             None => start,
         };
         let (index, before) = (last.index + 1, last.published_below(u64::MAX));
-        ring.slot(index).write(Run { index, first, end, before });
+        ring.write(Run { index, first, end, before });
         // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of all runs
         // below it, or later ones.
-        ring.words().tail.store(index + 1, Ordering::Release);
+        ring.for_both(|words| words.tail.store(index + 1, Ordering::Release));
         // Whoever wakes and leaves something calls the next one.
         ring.published.notify_one();
         Ok(true)
@@ -181,16 +184,18 @@ impl Producer {
 
     /// How many runs may be put now.
     fn room(&self) -> u64 {
-        let ring = &self.ring;
+        let (ring, mut passed) = (&self.ring, 0);
         loop {
-            let Ok(open) = ring.open_run() else { return 0 };
+            let open = ring.open_run_after(passed);
+            let (Ok(open), Ok(next)) = (open, ring.look_at_next()) else { return 0 };
             // Takers may be through with the open run without having opened the next one.
-            if open.end <= ring.hot().next() && ring.open_after(open) {
+            if open.end <= next && ring.open_after(open) {
+                passed = open.index;
                 continue;
             }
             // The open run's slot stays until the next run is opened.
             let end = open.index + ring.runs();
-            return end.saturating_sub(ring.words().tail.load(Ordering::Relaxed));
+            return end.saturating_sub(ring.own.words().tail.load(Ordering::Relaxed));
         }
     }
 
@@ -263,7 +268,10 @@ impl RingBuffer {
     }
 
     fn end_once(&self) -> Option<u64> {
-        let open = self.open_run().ok()?;
+        if self.own.is_wiped() {
+            return None;
+        }
+        let open = self.find_open(0);
         // Before the raise, so that anyone who opens a run afterwards, or finds an earlier-drawn number there,
         // sees it.
         self.hot().expire();
@@ -275,8 +283,14 @@ impl RingBuffer {
         let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
         self.words().counters.ended.store(!published, Ordering::Relaxed);
-        self.count_discarded(open.index, next, published);
-        let left = self.run_above(open.index, next);
+        let next = match self.is_owner_of_shared() {
+            true => next.clamp(self.seen.load(Ordering::Relaxed), last.end),
+            false => next,
+        };
+        let left = open.ok().and_then(|open| {
+            self.count_discarded(open.index, next, published);
+            self.run_above(open.index, next)
+        });
         self.hot().advance(last.index);
         match left {
             Some(run) => Some(next.max(run.first)),
@@ -294,7 +308,7 @@ impl RingBuffer {
     pub(crate) fn set_source_paused(&self, paused: bool) {
         if self.is_source_paused() != paused {
             // Relaxed: see the fence in `wake_if_low`.
-            self.words().held.store(paused.into(), Ordering::Relaxed);
+            self.for_both(|words| words.held.store(paused.into(), Ordering::Relaxed));
         }
     }
 
@@ -309,7 +323,7 @@ impl RingBuffer {
     /// Says whether the producer comes by itself, so that takers need not wake it at once.
     pub(crate) fn foresee(&self, foreseen: bool) {
         // Relaxed: as `held`.
-        self.words().foreseen.store(foreseen.into(), Ordering::Relaxed);
+        self.for_both(|words| words.foreseen.store(foreseen.into(), Ordering::Relaxed));
     }
 
     /// Wakes the producer, whatever the ring holds.

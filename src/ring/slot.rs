@@ -1,5 +1,6 @@
 //! One cache line of the ring: a run, and the flag that says which one it is.
 
+use super::hot_words::MAX_END;
 use crate::sync::{AtomicU64, Ordering, Slot, fence};
 
 /// A run: consecutive numbers. Runs are counted from 1.
@@ -16,7 +17,7 @@ impl Run {
     /// How many of the numbers that were published are below this one, which is not below an
     /// earlier run's end.
     pub(super) fn published_below(&self, number: u64) -> u64 {
-        self.before + (number.clamp(self.first, self.end) - self.first)
+        self.before.saturating_add(number.clamp(self.first, self.end) - self.first)
     }
 }
 
@@ -54,8 +55,11 @@ impl Slot {
         // Acquire: pairs with the Release fence in `write`, and keeps the second look at the
         // flag after these loads.
         let [first, end, before] = self.fields().map(|field| field.load(Ordering::Acquire));
-        // Relaxed: ordered by the loads above.
-        (self.flag.load(Ordering::Relaxed) == index).then_some(Run { index, first, end, before })
+        // Ordered by the loads above. Acquire: who finds another flag also sees that the cursor has passed this run.
+        let is_there = self.flag.load(Ordering::Acquire) == index;
+        // A process that shares the ring may have written anything.
+        let is_possible = first <= end && end <= MAX_END;
+        (is_there && is_possible).then_some(Run { index, first, end, before })
     }
 
     fn fields(&self) -> [&AtomicU64; 3] {

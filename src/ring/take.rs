@@ -75,12 +75,14 @@ impl RingBuffer {
         let drop = || {
             self.words().counters.dropped.fetch_add(1, Ordering::Relaxed);
         };
+        let mut passed = 0;
         loop {
-            let open = self.open_run().inspect_err(|_| drop())?;
+            let open = self.open_run_after(passed).inspect_err(|_| drop())?;
             // By the limit, without a look at a slot that a later run may have by now.
             let is_last = number == drawn.last;
             if number >= open.end && !is_last {
                 self.open_next(open, Wake::Producer).inspect_err(|_| drop())?;
+                passed = open.index;
                 continue;
             }
             // The number may belong to an earlier run, if this taker slept since its draw. Walk back
@@ -108,12 +110,13 @@ impl RingBuffer {
     /// up. `None` after too many lost races. It draws nothing that it does not know to be
     /// published.
     pub(super) fn claim(&self, wanted: u64, wake: Wake) -> Result<Option<Range<u64>>, TakeError> {
-        let mut attempts = ATTEMPTS;
+        let (mut attempts, mut passed) = (ATTEMPTS, 0);
         loop {
-            let open = self.open_run()?;
+            let open = self.open_run_after(passed)?;
             let next = self.hot().next();
             if next >= open.end {
                 self.open_next(open, wake)?;
+                passed = open.index;
                 continue;
             }
             let end = next + wanted.min(open.end - next);
@@ -193,16 +196,16 @@ impl RingBuffer {
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.hot().open_index();
         // Relaxed: see the fence in `wake_if_low`.
-        let is_foreseen = self.words().foreseen.load(Ordering::Relaxed) != 0;
+        let is_foreseen = self.own.words().foreseen.load(Ordering::Relaxed) != 0;
         let threshold = self.threshold >> u32::from(is_foreseen);
         // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
-        let buffered = self.words().tail.load(Ordering::Relaxed).saturating_sub(cursor);
+        let buffered = self.own.words().tail.load(Ordering::Relaxed).saturating_sub(cursor);
         buffered <= threshold
     }
 
     /// Whether the producer's source has nothing yet.
     pub(crate) fn is_source_paused(&self) -> bool {
         // Relaxed: see the fence in `wake_if_low`.
-        self.words().held.load(Ordering::Relaxed) != 0
+        self.own.words().held.load(Ordering::Relaxed) != 0
     }
 }

@@ -9,7 +9,7 @@
 use std::ffi::c_void;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +91,15 @@ impl Drop for Holder {
 }
 
 impl Owner {
+    /// By a descriptor of its process (see pidfd_open(2)).
+    pub(crate) fn by_descriptor(mark: u32, process: OwnedFd) -> Self {
+        Self { mark, process: Arc::new(process) }
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
     /// Whether it has ended, by a call of the kernel.
     pub(crate) fn has_ended(&self) -> bool {
         let mut poll =

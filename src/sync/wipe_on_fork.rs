@@ -12,6 +12,12 @@ mod mapping;
 mod modelled;
 #[cfg(not(any(unix, uidring_loom)))]
 mod plain;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(uidring_loom)
+))]
+mod region;
 #[cfg(all(unix, not(uidring_loom)))]
 mod wiping;
 
@@ -91,6 +97,38 @@ pub(crate) struct RingWords {
     pub(crate) published: FutexWords,
     /// Where the producer waits for demand of other processes.
     pub(crate) demand: FutexWords,
+}
+
+/// What shared memory begins with: numbers that do not change once the ring is made. The words follow, then the slots.
+#[derive(Debug, Default)]
+#[repr(C, align(256))]
+pub(crate) struct RegionHeader {
+    /// See `region::MAGIC`.
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU64,
+    /// The length of the memory, in bytes.
+    pub(crate) length: AtomicU64,
+    /// Where the words begin, in bytes.
+    pub(crate) words_at: AtomicU64,
+    /// Where the slots begin, in bytes.
+    pub(crate) slots_at: AtomicU64,
+    pub(crate) slots: AtomicU64,
+    /// A run has two to the power of this many numbers.
+    pub(crate) run_bits: AtomicU64,
+    /// 1 if takers may draw by addition (see `ring::RingOptions::spaced`).
+    pub(crate) spaced: AtomicU64,
+    /// At this many runs or fewer, takers wake the producer.
+    pub(crate) threshold: AtomicU64,
+    /// Milliseconds since 1970.
+    pub(crate) epoch: AtomicU64,
+    /// In milliseconds.
+    pub(crate) tick: AtomicU64,
+    pub(crate) time_bits: AtomicU64,
+    pub(crate) worker_bits: AtomicU64,
+    pub(crate) sequence_bits: AtomicU64,
+    pub(crate) worker_id: AtomicU64,
+    /// The owner's mark while it lives (see `owner`).
+    pub(crate) mark: AtomicU64,
 }
 
 /// Counted where it happens rarely.

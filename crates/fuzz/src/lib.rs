@@ -6,6 +6,8 @@
 mod addresses;
 mod database;
 mod files;
+#[cfg(target_os = "linux")]
+mod region;
 mod texts;
 
 use uidring_server::fuzzing::{batch, resp, thrift};
@@ -14,7 +16,7 @@ use uidring_server::fuzzing::{batch, resp, thrift};
 pub type Check = fn(&[u8]);
 
 /// The parsers by name, with their checks.
-pub const TARGETS: [(&str, Check); 16] = [
+pub const TARGETS: &[(&str, Check)] = &[
     ("batch", batch),
     ("database", database::sqlite),
     ("etcd", addresses::etcd),
@@ -24,6 +26,8 @@ pub const TARGETS: [(&str, Check); 16] = [
     ("ordinal", texts::ordinal),
     ("pem", files::pem),
     ("postgres", addresses::postgres),
+    #[cfg(target_os = "linux")]
+    ("region", region::attach),
     ("resp", resp),
     ("secrets", files::secrets),
     ("thrift", thrift),
@@ -51,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_corpus_holds() {
-        for (name, check) in TARGETS {
+        for &(name, check) in TARGETS {
             corpus(name).iter().for_each(|input| check(input));
         }
     }
@@ -62,7 +66,7 @@ mod tests {
         let rounds = env::var("UIDRING_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
         let seed = fastrand::u64(..);
         let mut random = fastrand::Rng::with_seed(seed);
-        for (name, check) in TARGETS {
+        for &(name, check) in TARGETS {
             let inputs = corpus(name);
             for _ in 0..rounds.unwrap_or(100) {
                 let mut input = inputs[random.usize(..inputs.len())].clone();

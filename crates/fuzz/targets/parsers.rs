@@ -12,7 +12,7 @@ static CHECK: OnceLock<Check> = OnceLock::new();
 fuzz_target!(|bytes: &[u8]| {
     let check = CHECK.get_or_init(|| {
         let wanted = env::var("UIDRING_FUZZ").unwrap_or_default();
-        let found = TARGETS.into_iter().find(|(name, _)| *name == wanted);
+        let found = TARGETS.iter().find(|(name, _)| *name == wanted);
         found.unwrap_or_else(|| panic!("UIDRING_FUZZ names no parser: {wanted:?}")).1
     });
     check(bytes);

@@ -267,7 +267,7 @@ impl CachedBuilder {
             }
         };
         Ok(CachedUidGenerator {
-            memory: first.ring.guard().clone(),
+            memory: first.ring.own().clone(),
             first,
             take_policy,
             layout,

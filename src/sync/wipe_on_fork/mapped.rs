@@ -2,6 +2,7 @@
 // A mapping is memory that std does not know of.
 #![allow(unsafe_code)]
 
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 use std::io;
 use std::ptr::NonNull;
 use std::slice;
@@ -38,7 +39,7 @@ enum Lent {
     /// There is a mapping until then.
     Private(Option<Mapping>),
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    Shared { _mapping: SharedMapping },
+    Shared(SharedMapping),
 }
 
 impl<W: Words> WipeOnForkMemory<W> {
@@ -48,7 +49,7 @@ impl<W: Words> WipeOnForkMemory<W> {
     }
 
     /// Returns `None` for more bytes than a slice may span, which a 32-bit system might be able to allocate.
-    fn bytes(slots: usize) -> Option<usize> {
+    pub(super) fn bytes(slots: usize) -> Option<usize> {
         let bytes = slots.checked_mul(size_of::<Slot>())?.checked_add(size_of::<W>())?;
         (bytes <= isize::MAX.cast_unsigned()).then_some(bytes)
     }
@@ -61,15 +62,19 @@ impl<W: Words> WipeOnForkMemory<W> {
         memory
     }
 
-    /// Memory that forked children share, and whoever gets its file. None of them finds it wiped.
+    /// In shared memory that begins with these words, or has them behind its header.
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    pub(crate) fn shared(slots: usize) -> io::Result<Self> {
-        let bytes = Self::bytes(slots).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapping = SharedMapping::new(bytes)?;
-        let (words, lent) = (mapping.memory(), Arc::new(Lent::Shared { _mapping: mapping }));
-        let memory = Self { words, slots, lent };
-        memory.hot().life.store(ALIVE, Ordering::Relaxed);
-        Ok(memory)
+    pub(super) fn in_shared(words: NonNull<W>, slots: usize, mapping: SharedMapping) -> Self {
+        Self { words, slots, lent: Arc::new(Lent::Shared(mapping)) }
+    }
+
+    /// The mapping that processes share.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub(super) fn mapping(&self) -> Option<&SharedMapping> {
+        match &*self.lent {
+            Lent::Private(_) => None,
+            Lent::Shared(mapping) => Some(mapping),
+        }
     }
 
     #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -91,7 +96,7 @@ impl<W: Words> WipeOnForkMemory<W> {
 
     #[inline]
     pub(crate) fn words(&self) -> &W {
-        // SAFETY: the mapping begins with the words, at the start of a page, and `self` keeps it. They are as `Words`
+        // SAFETY: the words are in the mapping, at the start of a page or behind a header, and `self` keeps it. They are as `Words`
         // promises: zeros are valid, and so is whatever others store meanwhile.
         unsafe { self.words.as_ref() }
     }
@@ -116,7 +121,7 @@ impl<W> Clone for WipeOnForkMemory<W> {
 }
 
 /// The mark of life.
-const ALIVE: u64 = 1;
+pub(super) const ALIVE: u64 = 1;
 
 impl Drop for Lent {
     fn drop(&mut self) {

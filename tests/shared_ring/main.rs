@@ -3,6 +3,9 @@
 // std has no fork, and no waiting for forked children.
 #![allow(unsafe_code)]
 
+mod attach;
+mod scribbler;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;

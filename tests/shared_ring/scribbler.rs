@@ -1,0 +1,90 @@
+//! Peers that write what they like into the memory of the ring.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use uidring::TakeError;
+use uidring::generator::SharedRing;
+
+use super::{fork, generator, write};
+
+/// A peer writes random bytes all over the memory, and punches holes into it. The owner goes on with its other work, and its other rings.
+#[test]
+fn a_scribbler_ends_the_ring_and_nothing_else() {
+    for seed in 0..8_u64 {
+        let spoilt = generator();
+        let other = generator();
+        let ring = spoilt.shared_ring().expect("shared");
+        let (memory, length) = mapping(&ring);
+        let child = fork(|to| {
+            let end = Instant::now() + Duration::from_millis(300);
+            let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut next = || {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random
+            };
+            while Instant::now() < end {
+                if seed % 2 == 0 && next() % 10_000 == 0 {
+                    // SAFETY: it takes the pages out of the file: all find zeros there.
+                    unsafe { libc::madvise(memory.cast(), length, libc::MADV_REMOVE) };
+                }
+                let at = next() as usize % length;
+                // SAFETY: it is within the mapping, which only atomics of others lie in.
+                unsafe { memory.add(at).write_volatile(next() as u8) };
+            }
+            write(&[1], to);
+        });
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(400) {
+            let _ = (spoilt.try_next_uid(), spoilt.stats(), ring.try_next_uid(), ring.stats());
+            other.next_uid().expect("it goes on");
+        }
+        assert_eq!(child.uids(), [1]);
+        let begin = Instant::now();
+        while spoilt.try_next_uid() != Err(TakeError::Closed) {
+            assert!(begin.elapsed() < Duration::from_secs(20), "seed {seed}: it is not ended");
+            other.next_uid().expect("it goes on");
+        }
+        spoilt.close();
+        drop(spoilt);
+        other.next_uid().expect("it goes on");
+        drop(other);
+        assert!(begin.elapsed() < Duration::from_secs(20), "seed {seed}: {:?}", begin.elapsed());
+    }
+}
+
+/// Maps the ring's memory once more.
+fn mapping(ring: &SharedRing) -> (*mut u8, usize) {
+    let [memory, _] = ring.descriptors().expect("shared");
+    let file = File::from(memory.try_clone_to_owned().expect("a descriptor"));
+    let length = file.metadata().expect("its length").len() as usize;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a mapping at an address of the kernel's choice touches no memory that is in use.
+    let memory = unsafe {
+        libc::mmap(ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    };
+    assert_ne!(memory, libc::MAP_FAILED);
+    (memory.cast(), length)
+}
+
+/// Memory of zeros is a closed ring, as a wiped one is.
+#[test]
+fn a_punched_hole_ends_the_ring() {
+    let generator = generator();
+    let ring = generator.shared_ring().expect("shared");
+    let first = ring.next_uid().expect("a uid");
+    let (memory, length) = mapping(&ring);
+    // SAFETY: the ring's words are atomics, which may become zeros.
+    assert_eq!(unsafe { libc::madvise(memory.cast(), length, libc::MADV_REMOVE) }, 0);
+    assert_eq!(ring.try_next_uid(), Err(TakeError::Closed));
+    assert_eq!(ring.next_uid(), Err(TakeError::Closed));
+    assert!(ring.fill(&mut [first; 2]).is_err());
+    let begin = Instant::now();
+    while generator.try_next_uid() != Err(TakeError::Closed) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the owner sees it");
+    }
+}
