@@ -67,6 +67,8 @@ pub struct RingBuffer {
     /// for the owner of a ring that processes share: that has a copy, which no other process can change, and which a fork
     /// wipes. So the owner's handle gives nothing in a forked child.
     own: WipeOnForkMemory<RingWords>,
+    /// Whether `own` is a copy.
+    is_owner_of_shared: bool,
     /// What the next number was when the producer looked last.
     seen: AtomicU64,
     /// The result of [`end`](Self::end), once called.
@@ -163,6 +165,7 @@ impl RingBuffer {
     ) -> Self {
         Self {
             own: memory.clone(),
+            is_owner_of_shared: false,
             seen: AtomicU64::new(0),
             options,
             threshold,
@@ -210,14 +213,9 @@ impl RingBuffer {
     /// Stores what the producer says: in its own memory, then in that of all.
     fn for_both(&self, store: impl Fn(&RingWords)) {
         store(self.own.words());
-        if self.is_owner_of_shared() {
+        if self.is_owner_of_shared {
             store(self.words());
         }
-    }
-
-    /// Whether other processes share the ring, and this handle does not rely on their memory.
-    fn is_owner_of_shared(&self) -> bool {
-        self.memory.is_shared() && !self.own.is_shared()
     }
 
     /// The slot in which a run is, was or will be.
@@ -235,7 +233,7 @@ impl RingBuffer {
     /// Writes down a run, which is not yet published.
     fn write(&self, run: Run) {
         Self::slot(&self.own, run.index).write(run);
-        if self.is_owner_of_shared() {
+        if self.is_owner_of_shared {
             Self::slot(&self.memory, run.index).write(run);
         }
     }
@@ -259,15 +257,17 @@ impl RingBuffer {
 
     /// The open run behind the one with the index `passed`, or an index that the cursor cannot have.
     fn find_open(&self, mut passed: u64) -> Result<Run, u64> {
-        // The cursor only grows.
-        passed = passed.max(self.own.hot().open_index().saturating_sub(1));
+        if self.is_owner_of_shared {
+            // The cursor was there, and only grows.
+            passed = passed.max(self.own.hot().open_index().saturating_sub(1));
+        }
         loop {
             let index = self.hot().open_index();
             if index <= passed {
                 return Err(index);
             }
             if let Some(run) = self.run(index) {
-                if self.is_owner_of_shared() {
+                if self.is_owner_of_shared {
                     self.own.hot().advance(index);
                 }
                 return Ok(run);
@@ -283,7 +283,7 @@ impl RingBuffer {
         // Relaxed: only the producer looks.
         let seen = self.seen.load(Ordering::Relaxed);
         let is_possible = (seen..=self.last_end().saturating_add(MOST_TAKERS)).contains(&next);
-        if self.is_owner_of_shared() && !is_possible && self.why_gone().is_none() {
+        if self.is_owner_of_shared && !is_possible && self.why_gone().is_none() {
             return Err(self.spoilt("the next number", next));
         }
         self.seen.store(next.max(seen), Ordering::Relaxed);
@@ -293,7 +293,7 @@ impl RingBuffer {
     /// Ends a ring whose memory has what no taker leaves there: another process wrote it.
     #[cold]
     fn spoilt(&self, what: &'static str, found: u64) -> TakeError {
-        if self.is_owner_of_shared() && self.why_gone().is_none() {
+        if self.is_owner_of_shared && self.why_gone().is_none() {
             self.close_for(CloseReason::Closed);
             self.end();
             log!(error, what, found, "a process that shares the ring has spoilt it; it is closed");
@@ -309,7 +309,7 @@ impl RingBuffer {
         // word, and draws no lower number.
         let next = self.raise(number);
         self.hot().advance(run.index);
-        if self.is_owner_of_shared() {
+        if self.is_owner_of_shared {
             // After the shared one, so that who sees this one finds that one as great.
             self.own.hot().advance(run.index);
         }

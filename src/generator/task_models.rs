@@ -18,6 +18,8 @@ use crate::waiting::{self, Waiting};
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    // A thread tries several times before it sleeps.
+    builder.max_branches = 2_000;
     builder.check(model);
 }
 

@@ -68,11 +68,13 @@ impl RingBuffer {
             true => (WipeOnForkMemory::new(options.runs() as usize), Event::published(&memory)),
             false => (Some(memory.clone()), Event::own(fork_token)),
         };
+        let is_owner_of_shared = memory.is_shared();
         let own = own.ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         let ring = Arc::new(Self {
             memory,
             threshold: options.threshold(),
             own,
+            is_owner_of_shared,
             seen: AtomicU64::new(0),
             published,
             ended: ForkGuarded::new(fork_token, None),
@@ -283,7 +285,7 @@ impl RingBuffer {
         let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
         self.words().counters.ended.store(!published, Ordering::Relaxed);
-        let next = match self.is_owner_of_shared() {
+        let next = match self.is_owner_of_shared {
             true => next.clamp(self.seen.load(Ordering::Relaxed), last.end),
             false => next,
         };
