@@ -41,7 +41,7 @@ mod shared_memory;
 pub(crate) mod threads;
 mod wipe_on_fork;
 
-pub(crate) use self::boot_time::boot_time;
+pub(crate) use self::boot_time::{boot_time, coarse_millis};
 pub(crate) use self::event::Event;
 pub(crate) use self::event_count::EventCount;
 #[cfg(not(uidring_loom))]

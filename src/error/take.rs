@@ -68,6 +68,17 @@ pub enum TakeError {
     #[doc(hidden)]
     #[error("the process that owns the ring has ended; start it again, and then this one")]
     OwnerEnded,
+    /// The process that owns the shared ring has done nothing for longer than the taker allows: it is stopped, or gets no
+    /// processor. Takes succeed again once it continues.
+    #[doc(hidden)]
+    #[error(
+        "the process that owns the ring has done nothing for {pause}, longer than max_owner_pause allows; \
+         see whether it is stopped"
+    )]
+    OwnerPaused {
+        /// For how long.
+        pause: Millis,
+    },
     /// The generator was closed, or the producer of its ring is gone.
     #[error("the generator is closed")]
     Closed,
@@ -136,7 +147,7 @@ impl TakeError {
     /// Returns whether a later take may succeed without anybody's intervention. If so, the take policy decides what to
     /// do until then.
     pub fn may_pass(self) -> bool {
-        matches!(self, Self::Empty | Self::BorrowLimit { .. })
+        matches!(self, Self::Empty | Self::BorrowLimit { .. } | Self::OwnerPaused { .. })
     }
 }
 

@@ -160,11 +160,6 @@ impl CachedUidGenerator {
         let (owner, WorkerRing { worker_id, ring, .. }) = (&self.shared.as_ref()?.1, &*self.first);
         let (ring, take_policy) = (ring.for_all_processes(), self.take_policy.clone());
         let ring = SharedRing::new(ring, self.layout, *worker_id, take_policy, owner.clone());
-        #[cfg(all(
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64"),
-            not(uidring_loom)
-        ))]
         ring.describe();
         Some(ring)
     }

@@ -125,7 +125,7 @@ impl PadState {
             let Some(interval) = source.refresh_interval() else { return Ok(None) };
             let oldest = source.oldest_fresh().ok_or(Note::Lost)?;
             // In a forked child neither has an effect.
-            ring.hot().set_oldest(oldest);
+            ring.refresh(oldest);
             Ok(Some((interval, producer.discard_below(oldest))))
         });
         let Some(Some((interval, discarded))) = asked else { return };

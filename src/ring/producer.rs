@@ -8,7 +8,7 @@ use super::slot::Run;
 use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
 use crate::sync::{
-    AtomicU64, Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory,
+    AtomicU64, Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory, coarse_millis,
 };
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
@@ -62,7 +62,6 @@ impl RingBuffer {
             None => WipeOnForkMemory::<RingWords>::new(options.runs() as usize)
                 .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?,
         };
-        memory.hot().start_at(0);
         let fork_token = ForkToken::current();
         let (own, published) = match memory.is_shared() {
             true => (WipeOnForkMemory::new(options.runs() as usize), Event::published(&memory)),
@@ -82,7 +81,11 @@ impl RingBuffer {
             options,
         });
         ring.write(Run { index: 1, first: 0, end: 0, before: 0 });
-        ring.for_both(|words| words.tail.store(2, Ordering::Relaxed));
+        ring.for_both(|words| {
+            words.hot.start_at(0);
+            words.tail.store(2, Ordering::Relaxed);
+        });
+        ring.note_life();
         Ok((Producer { ring: Arc::clone(&ring), gap: None }, ring))
     }
 }
@@ -276,7 +279,7 @@ impl RingBuffer {
         let open = self.find_open(0);
         // Before the raise, so that anyone who opens a run afterwards, or finds an earlier-drawn number there,
         // sees it.
-        self.hot().expire();
+        self.for_both(|words| words.hot.expire());
         // Before the raise, too: takes that see the limit shut draw nothing, those that do not are
         // raised above it. Whoever opens a run now is late, and changes neither.
         self.hot().set_limit(Limit::CLOSED);
@@ -320,6 +323,24 @@ impl RingBuffer {
         let late = self.threshold / 2;
         let is_kept_full = matches!(self.options.put_policy, crate::policy::PutPolicy::Wait);
         (late > 0 && !is_kept_full).then(|| self.runs() - (self.threshold + late) / 2)
+    }
+
+    /// Marks numbers below `oldest` stale. Processes that share the ring see that its owner is not stopped.
+    pub(crate) fn refresh(&self, oldest: u64) {
+        self.for_both(|words| words.hot.set_oldest(oldest));
+        self.note_life();
+    }
+
+    fn note_life(&self) {
+        if self.is_owner_of_shared {
+            // Relaxed: it is about time.
+            self.words().refreshed.store(coarse_millis(), Ordering::Relaxed);
+        }
+    }
+
+    /// How long ago the owner refreshed the ring, in milliseconds.
+    pub(crate) fn owners_pause(&self) -> u64 {
+        coarse_millis().saturating_sub(self.words().refreshed.load(Ordering::Relaxed))
     }
 
     /// Says whether the producer comes by itself, so that takers need not wake it at once.

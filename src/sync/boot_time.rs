@@ -1,5 +1,5 @@
-//! The system's clock that goes on while the machine is suspended. It is here, and not with the other
-//! clocks, because reading it takes unsafe code.
+//! Clocks of the system that std does not read. They are here, and not with the other clocks, because that takes unsafe
+//! code.
 
 use std::time::Duration;
 
@@ -7,17 +7,34 @@ use std::time::Duration;
 /// clock.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub(crate) fn boot_time() -> Option<Duration> {
-    #![allow(unsafe_code)]
-
     // On Apple's systems it is the monotonic clock that counts it, and `Instant` reads another one.
     #[cfg(target_vendor = "apple")]
     const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
     #[cfg(not(target_vendor = "apple"))]
     const CLOCK: libc::clockid_t = libc::CLOCK_BOOTTIME;
+    read(CLOCK)
+}
+
+/// Milliseconds that all processes of the host count alike, up to 10 ms late. The time that the machine is suspended does
+/// not count.
+#[cfg(target_os = "linux")]
+pub(crate) fn coarse_millis() -> u64 {
+    let time = read(libc::CLOCK_MONOTONIC_COARSE).unwrap_or_default();
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn coarse_millis() -> u64 {
+    0
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn read(clock: libc::clockid_t) -> Option<Duration> {
+    #![allow(unsafe_code)]
 
     let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the pointer is to a timespec of our own, which the call writes, and keeps no pointer to.
-    if unsafe { libc::clock_gettime(CLOCK, time.as_mut_ptr()) } != 0 {
+    if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
         return None;
     }
     // SAFETY: the call has succeeded, and so it has written all of it.

@@ -90,6 +90,21 @@ impl EventCount {
         Self { fork_token, waiting, mutex, signal: Condvar::new() }
     }
 
+    /// Returns an event of this process that nobody notifies, for tasks that look again by themselves.
+    #[cfg(not(uidring_loom))]
+    pub(crate) fn never() -> &'static Self {
+        static NEVER: super::PushList<EventCount> = super::PushList::new();
+        loop {
+            let newest = NEVER.newest();
+            let ours = newest.filter(|event| !event.fork_token.is_forked_child());
+            // Of one that was forked from, there is a new one.
+            if let Some(event) = ours {
+                return event;
+            }
+            NEVER.push_after(newest, Self::new(ForkToken::current()));
+        }
+    }
+
     /// Waits until `ready` says true, or for `timeout` at most; returns the last answer.
     ///
     /// A signal does not restart the timeout anew: after a wake-up without the condition the

@@ -12,7 +12,9 @@ use std::os::fd::FromRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::ManualClock;
 use uidring::generator::SharedRing;
+use uidring::policy::TakePolicy;
 use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
@@ -216,4 +218,77 @@ fn the_owners_death_is_seen_by_the_next_take() {
         let seen = words.iter().filter(|word| **word == 1).count();
         assert_eq!((words.len(), seen), (6, 2), "{way}: {words:?}");
     }
+}
+
+/// The owner is stopped, and continues.
+#[test]
+fn a_stopped_owner_is_noticed_by_who_asks() {
+    let owner = fork(|to| {
+        let generator = generator();
+        let ring = generator.shared_ring().expect("shared");
+        let parent = std::process::id();
+        let mut output = to.try_clone().expect("a descriptor");
+        // SAFETY: as in `fork`.
+        unsafe {
+            if libc::fork() == 0 {
+                let bounded = |ring: SharedRing| ring.max_owner_pause(Duration::from_secs(1));
+                let asks = bounded(generator.shared_ring().expect("shared"));
+                let tries = bounded(generator.shared_ring().expect("shared"));
+                let waits_briefly = TakePolicy::WaitFor(Duration::from_millis(20));
+                let tries = tries.take_policy(waits_briefly);
+                let before = asks.try_next_uid().is_ok();
+                libc::kill(parent as libc::pid_t, libc::SIGSTOP);
+                let at_once = asks.try_next_uid().is_ok();
+                thread::sleep(Duration::from_millis(1_500));
+                let is_paused = |error| matches!(error, TakeError::OwnerPaused { .. });
+                let refused = asks.try_next_uid().is_err_and(is_paused)
+                    && tries.next_uid().is_err_and(is_paused)
+                    && asks.try_fill(&mut [Uid::default()]).is_err_and(is_paused);
+                // What is left is good for whoever does not ask.
+                let others_take = ring.try_next_uid().is_ok();
+                libc::kill(parent as libc::pid_t, libc::SIGCONT);
+                // It waits until the owner has refreshed the ring.
+                let goes_on = asks.next_uid().is_ok();
+                let seen = [before, at_once, refused, others_take, goes_on];
+                write(&seen.map(u64::from), &mut output);
+                libc::kill(parent as libc::pid_t, libc::SIGKILL);
+                libc::_exit(0);
+            }
+        }
+        loop {
+            thread::park();
+        }
+    });
+    assert_eq!(owner.uids(), [1; 5]);
+}
+
+/// Tasks of a child wait, and are woken though no thread of the parent is there.
+#[test]
+fn tasks_of_a_child_wait_for_the_owner() {
+    let bits = Bits { time: 31, worker: 10, sequence: 4 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
+    let builder = builder.clock(clock.clone()).max_borrow(Duration::ZERO).shared();
+    let generator = builder.build().expect("builds");
+    let ring = generator.shared_ring().expect("shared");
+    // A task of the parent has waited before.
+    let taken = futures_executor::block_on(async { ring.next_uid_async().await });
+    taken.expect("ready");
+    let child = fork(|to| {
+        let two = async {
+            for _ in 0..40 {
+                write(&[ring.next_uid_async().await.expect("waits").get()], to);
+            }
+        };
+        futures_executor::block_on(two);
+    });
+    // A tick has 16 uids.
+    for _ in 0..5 {
+        thread::sleep(Duration::from_millis(50));
+        clock.advance(Duration::from_secs(1));
+    }
+    let uids = child.uids();
+    assert_eq!(uids.len(), 40);
+    assert!(uids.is_sorted_by(|a, b| a < b));
 }

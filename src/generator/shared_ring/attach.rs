@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::layout::{Bits, Layout, Tick};
 use crate::policy::TakePolicy;
 use crate::ring::{MAX_CAPACITY_BITS, RingBuffer, RingOptions};
-use crate::sync::{AtomicU64, Ordering, Owner, RegionHeader, WipeOnForkMemory};
+use crate::sync::{Ordering, Owner, RegionHeader, WipeOnForkMemory};
 use crate::timestamp::Timestamp;
 
 impl SharedRing {
@@ -49,27 +49,6 @@ impl SharedRing {
         let ring = RingBuffer::for_takers(memory, options, threshold);
         let owner = Owner::by_descriptor(mark, owner);
         Ok(Self::new(ring, layout, worker_id, TakePolicy::default(), owner))
-    }
-
-    /// Completes the header, before another process can get the descriptors.
-    pub(in crate::generator) fn describe(&self) {
-        let Some(header) = self.memory.header() else { return };
-        let (options, threshold) = self.ring.shape();
-        let (spaced, run_bits) = options.spacing();
-        let Bits { time, worker, sequence } = self.layout.bits();
-        let facts: [(&AtomicU64, u64); 10] = [
-            (&header.run_bits, run_bits.into()),
-            (&header.spaced, spaced.into()),
-            (&header.threshold, threshold),
-            (&header.epoch, self.layout.epoch().as_millis().cast_unsigned()),
-            (&header.tick, self.layout.tick().millis().cast_unsigned()),
-            (&header.time_bits, time.into()),
-            (&header.worker_bits, worker.into()),
-            (&header.sequence_bits, sequence.into()),
-            (&header.worker_id, self.worker_id),
-            (&header.mark, self.owner.mark.into()),
-        ];
-        facts.iter().for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
     }
 }
 

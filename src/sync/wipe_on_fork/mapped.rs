@@ -82,6 +82,11 @@ impl<W: Words> WipeOnForkMemory<W> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    pub(crate) fn header(&self) -> Option<&super::RegionHeader> {
+        None
+    }
+
     /// Whether processes share it.
     pub(crate) fn is_shared(&self) -> bool {
         !matches!(*self.lent, Lent::Private(_))

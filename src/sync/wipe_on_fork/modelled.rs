@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use super::{HotWords, Slot, Words};
+use super::{HotWords, RegionHeader, Slot, Words};
 
 loom::thread_local!(static IS_CHILD: Cell<bool> = Cell::new(false));
 
@@ -38,6 +38,11 @@ impl<W: Words> WipeOnForkMemory<W> {
     pub(crate) fn shared(count: usize) -> io::Result<Self> {
         let Self { parents, .. } = Self::new(count).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { childs: Arc::clone(&parents), parents })
+    }
+
+    /// What shared memory begins with.
+    pub(crate) fn header(&self) -> Option<&RegionHeader> {
+        None
     }
 
     pub(crate) fn is_shared(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{HotWords, Slot, Words};
+use super::{HotWords, RegionHeader, Slot, Words};
 
 #[derive(Debug)]
 pub(crate) struct WipeOnForkMemory<W> {
@@ -26,6 +26,11 @@ impl<W: Words> WipeOnForkMemory<W> {
 
     pub(crate) fn shared(_: usize) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What shared memory begins with.
+    pub(crate) fn header(&self) -> Option<&RegionHeader> {
+        None
     }
 
     pub(crate) fn is_shared(&self) -> bool {
