@@ -1,5 +1,6 @@
 //! The generators and their common trait.
 
+mod block_source;
 mod builder;
 pub(crate) mod cached;
 pub(crate) mod clocked;
@@ -24,6 +25,7 @@ mod task_models;
 mod ticks;
 pub(crate) mod uid_generator;
 
+pub use self::block_source::BlockSource;
 pub use self::builder::GeneratorBuilder;
 pub(crate) use self::cached::CachedUidGenerator;
 pub use self::cached::{CachedBuilder, CachedOptions, CachedStats, OnClockBack};

@@ -17,6 +17,7 @@ use crossbeam_utils::CachePadded;
 use self::new_worker::NewWorker;
 use self::worker_ring::WorkerRing;
 use super::UidGenerator;
+use super::block_source::sealed::Blocks;
 use super::counters::Counters;
 use super::shared_ring::SharedRing;
 use crate::clock::{Clock, read};
@@ -113,26 +114,6 @@ impl CachedUidGenerator {
                 Err(found) => error = found,
             }
         }
-    }
-
-    /// Takes up to 255 consecutive uids of one tick.
-    pub(super) fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
-        let (block, ring) = self.take(RingBuffer::take_block_without_wake)?;
-        ring.keep_up()?;
-        Ok(block)
-    }
-
-    /// Returns whether a number of a block may still be handed out. Always false after a new worker id; then
-    /// [`is_fresh_now`](Self::is_fresh_now) tells.
-    #[inline]
-    pub(super) fn is_fresh(&self, number: u64) -> bool {
-        self.memory.hot().is_fresh(number)
-    }
-
-    /// [`is_fresh`](Self::is_fresh) in the current ring. A block of an earlier worker id is of a later time than this
-    /// ring, so it counts as fresh until the generator is closed. That is correct: it was issued to its holder.
-    pub(super) fn is_fresh_now(&self, number: u64) -> bool {
-        self.current().ring.is_fresh(number)
     }
 
     /// Continues after the fast path, with the number that it drew from the first ring, if any.
@@ -278,6 +259,29 @@ impl UidGenerator for CachedUidGenerator {
 
     fn worker_id(&self) -> u64 {
         self.current().worker_id
+    }
+}
+
+/// Nothing of a block is fresh in a forked child, or after a close.
+impl Blocks for CachedUidGenerator {
+    const SURVIVES_FORKS: bool = false;
+
+    fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
+        let (block, ring) = self.take(RingBuffer::take_block_without_wake)?;
+        ring.keep_up()?;
+        Ok(block)
+    }
+
+    /// Always false after a new worker id.
+    #[inline]
+    fn is_fresh(&self, number: u64) -> bool {
+        self.memory.hot().is_fresh(number)
+    }
+
+    /// In the current ring. A block of an earlier worker id is of a later time than this ring, so it counts as fresh until
+    /// the generator is closed. That is correct: it was issued to its holder.
+    fn is_fresh_now(&self, number: u64) -> bool {
+        self.current().ring.is_fresh(number)
     }
 }
 

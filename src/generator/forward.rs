@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::per_thread::PerThreadGenerator;
 use super::{
-    AsyncUidGenerator, CachedUidGenerator, ClockedUidGenerator, GeneratorRef, UidGenerator, Uids,
+    AsyncUidGenerator, CachedUidGenerator, ClockedUidGenerator, GeneratorRef, SharedRing,
+    UidGenerator, Uids,
 };
 use crate::clock::Clock;
 use crate::error::{Error, FillError, TakeError};
@@ -38,25 +39,6 @@ macro_rules! inherent {
                 UidGenerator::try_next_uid(self)
             }
 
-            /// Async [`next_uid`](Self::next_uid): pending while that would wait. If a uid is ready, the first poll
-            /// returns it.
-            ///
-            /// A poll that takes a uid returns it, so dropping the future loses none. See docs/async.md.
-            ///
-            /// # Errors
-            ///
-            /// As [`UidGenerator::next_uid`].
-            #[inline]
-            pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
-                match UidGenerator::try_next_uid(self) {
-                    Ok(uid) => Ok(uid),
-                    Err(error) => {
-                        let again = || UidGenerator::try_next_uid(self);
-                        waiting::follow_policy_async(self, error, again).await
-                    }
-                }
-            }
-
             /// Fills all of `out` with increasing uids. Whenever nothing is ready, the take policy applies anew.
             ///
             /// # Errors
@@ -65,23 +47,6 @@ macro_rules! inherent {
             #[inline]
             pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
                 UidGenerator::fill(self, out)
-            }
-
-            /// Appends `count` increasing uids to `out` without blocking the thread. Whenever nothing is ready, the
-            /// take policy applies anew.
-            ///
-            /// Uids that were appended before an error, or before the future was dropped, are good.
-            ///
-            /// # Errors
-            ///
-            /// As [`UidGenerator::next_uid`]. After a fork during the call, nothing is appended.
-            pub async fn fill_async(
-                &self,
-                out: &mut Vec<Uid>,
-                count: usize,
-            ) -> Result<(), TakeError> {
-                let try_fill = |block: &mut [Uid]| UidGenerator::try_fill(self, block);
-                waiting::fill_async(self, out, count, try_fill).await
             }
 
             /// Writes as many uids as are ready to the front of `out`, in increasing order, and returns how many. Never
@@ -130,6 +95,53 @@ macro_rules! inherent {
             pub fn close(&self) {
                 UidGenerator::close(self);
             }
+        }
+    };
+}
+
+inherent!([] CachedUidGenerator);
+inherent!([C: Clock] ClockedUidGenerator<C>);
+inherent!([] SharedRing);
+
+/// The methods for tasks.
+macro_rules! inherent_async {
+    ([$($parameters:tt)*] $generator:ty) => {
+        impl<$($parameters)*> $generator {
+            /// Async [`next_uid`](Self::next_uid): pending while that would wait. If a uid is ready, the first poll
+            /// returns it.
+            ///
+            /// A poll that takes a uid returns it, so dropping the future loses none. See docs/async.md.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::next_uid`].
+            #[inline]
+            pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
+                match UidGenerator::try_next_uid(self) {
+                    Ok(uid) => Ok(uid),
+                    Err(error) => {
+                        let again = || UidGenerator::try_next_uid(self);
+                        waiting::follow_policy_async(self, error, again).await
+                    }
+                }
+            }
+
+            /// Appends `count` increasing uids to `out` without blocking the thread. Whenever nothing is ready, the
+            /// take policy applies anew.
+            ///
+            /// Uids that were appended before an error, or before the future was dropped, are good.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::next_uid`]. After a fork during the call, nothing is appended.
+            pub async fn fill_async(
+                &self,
+                out: &mut Vec<Uid>,
+                count: usize,
+            ) -> Result<(), TakeError> {
+                let try_fill = |block: &mut [Uid]| UidGenerator::try_fill(self, block);
+                waiting::fill_async(self, out, count, try_fill).await
+            }
 
             /// Async [`close`](Self::close): waits for at most two seconds until a leased worker id is given back.
             ///
@@ -144,8 +156,8 @@ macro_rules! inherent {
     };
 }
 
-inherent!([] CachedUidGenerator);
-inherent!([C: Clock] ClockedUidGenerator<C>);
+inherent_async!([] CachedUidGenerator);
+inherent_async!([C: Clock] ClockedUidGenerator<C>);
 
 /// Implements the async trait by the types' own async methods.
 macro_rules! for_tasks {
@@ -168,6 +180,7 @@ macro_rules! for_tasks {
 
 for_tasks!([] CachedUidGenerator, CachedUidGenerator);
 for_tasks!([C: Clock] ClockedUidGenerator<C>, ClockedUidGenerator);
+for_tasks!([] SharedRing, SharedRing);
 for_tasks!([G: GeneratorRef + Sync] PerThreadGenerator<G>, PerThreadGenerator);
 for_tasks!([G: AsyncUidGenerator] &G, G);
 for_tasks!([G: AsyncUidGenerator] Box<G>, G);

@@ -7,8 +7,11 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::CachedUidGenerator;
+use super::block_source::BlockSource;
+use super::block_source::sealed::Blocks;
+use super::{CachedUidGenerator, SharedRing};
 use crate::error::{FillError, TakeError};
+use crate::sync::ForkToken;
 use crate::uid::Uid;
 use crate::waiting;
 
@@ -36,6 +39,8 @@ use crate::waiting;
 pub struct LocalGenerator<G> {
     /// What is left of the block.
     run: Range<u64>,
+    /// The process that took it. Only looked at if the generator survives forks.
+    taken_by: ForkToken,
     generator: G,
     /// Makes the type `!Sync`. Its methods take `&mut self`, so sharing it would be a mistake.
     one_thread: PhantomData<Cell<()>>,
@@ -63,19 +68,19 @@ pub struct LocalGenerator<G> {
 /// fn is_a_reference(_: impl GeneratorRef) {}
 /// is_a_reference(ByProcess(Vec::new()));
 /// ```
-pub trait GeneratorRef: Deref<Target = CachedUidGenerator> + sealed::Sealed {}
+pub trait GeneratorRef: Deref<Target: BlockSource> + sealed::Sealed {}
 
-impl<G: Deref<Target = CachedUidGenerator> + sealed::Sealed> GeneratorRef for G {}
+impl<G: Deref<Target: BlockSource> + sealed::Sealed> GeneratorRef for G {}
 
 mod sealed {
-    use super::{Arc, CachedUidGenerator, Rc};
+    use super::{Arc, BlockSource, Rc};
 
     pub trait Sealed {}
 
-    impl Sealed for &CachedUidGenerator {}
-    impl Sealed for Box<CachedUidGenerator> {}
-    impl Sealed for Rc<CachedUidGenerator> {}
-    impl Sealed for Arc<CachedUidGenerator> {}
+    impl<G: BlockSource> Sealed for &G {}
+    impl<G: BlockSource> Sealed for Box<G> {}
+    impl<G: BlockSource> Sealed for Rc<G> {}
+    impl<G: BlockSource> Sealed for Arc<G> {}
 }
 
 impl CachedUidGenerator {
@@ -85,10 +90,18 @@ impl CachedUidGenerator {
     }
 }
 
+impl SharedRing {
+    /// Returns a handle for one thread. It takes its first block at the first call. A forked child begins a block of its
+    /// own.
+    pub fn local(&self) -> LocalGenerator<&Self> {
+        LocalGenerator::new(self)
+    }
+}
+
 impl<G: GeneratorRef> LocalGenerator<G> {
     /// Creates a handle from a reference to a generator: `&`, or an `Arc` if you need to store the handle.
     pub fn new(generator: G) -> Self {
-        Self { run: 0..0, generator, one_thread: PhantomData }
+        Self { run: 0..0, taken_by: ForkToken::current(), generator, one_thread: PhantomData }
     }
 
     /// Returns the next uid. If nothing is ready, the generator's take policy decides.
@@ -99,14 +112,15 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     #[inline]
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
         // `&`, not `&&`: neither check waits for the other. The freshness word seldom changes, so it is cached.
-        if self.generator.is_fresh(self.run.start) & (self.run.start < self.run.end) {
+        if self.generator.is_fresh(self.run.start) & (self.run.start < self.run.end) & self.is_own()
+        {
             let number = self.run.start;
             self.run.start += 1;
             return Ok(Uid::from_layout(number));
         }
-        let run = next_block(&self.generator, self.run.clone())?;
-        self.run = run.start + 1..run.end;
-        Ok(Uid::from_layout(run.start))
+        let left = self.own_left();
+        let run = next_block(&*self.generator, left)?;
+        Ok(self.begin(run))
     }
 
     /// Returns the next uid, or an error at once. Never waits.
@@ -116,12 +130,12 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     /// As [`CachedUidGenerator::try_next_uid`].
     #[inline]
     pub fn try_next_uid(&mut self) -> Result<Uid, TakeError> {
-        if self.run.is_empty() || !self.generator.is_fresh(self.run.start) {
-            self.run = try_next_block(&self.generator, &self.run)?;
-        }
-        let number = self.run.start;
-        self.run.start += 1;
-        Ok(Uid::from_layout(number))
+        let left = self.own_left();
+        let run = match !left.is_empty() && self.generator.is_fresh(left.start) {
+            true => left,
+            false => try_next_block(&*self.generator, &left)?,
+        };
+        Ok(self.begin(run))
     }
 
     /// Fills all of `out` with increasing uids. Whenever nothing is ready, the take policy applies anew.
@@ -130,10 +144,17 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     ///
     /// [`FillError`] has the number of uids written before the error. Those are good.
     pub fn fill(&mut self, out: &mut [Uid]) -> Result<(), FillError> {
-        for (filled, target) in out.iter_mut().enumerate() {
+        let process = ForkToken::current();
+        let fill = |(filled, target): (usize, &mut Uid)| {
             *target = self.next_uid().map_err(|error| FillError::new(filled, error))?;
+            Ok(())
+        };
+        let filled = out.iter_mut().enumerate().try_for_each(fill);
+        // A handler may have forked. Then what was filled in before is the parent's.
+        match G::Target::SURVIVES_FORKS && process.is_forked_child() {
+            true => Err(FillError::new(0, TakeError::Forked)),
+            false => filled,
         }
-        Ok(())
     }
 
     /// Async [`next_uid`](Self::next_uid); see [`CachedUidGenerator::next_uid_async`].
@@ -142,17 +163,36 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     ///
     /// As [`CachedUidGenerator::next_uid`].
     pub async fn next_uid_async(&mut self) -> Result<Uid, TakeError> {
-        let Self { generator, run, .. } = self;
-        *run = match try_next_block(generator, run) {
+        let left = self.own_left();
+        let generator = &*self.generator;
+        let run = match try_next_block(generator, &left) {
             Err(error) => {
-                let again = || try_next_block(generator, run);
-                waiting::follow_policy_async(&**generator, error, again).await?
+                let again = || try_next_block(generator, &left);
+                waiting::follow_policy_async(generator, error, again).await?
             }
             Ok(run) => run,
         };
-        let number = run.start;
-        run.start += 1;
-        Ok(Uid::from_layout(number))
+        Ok(self.begin(run))
+    }
+
+    /// Returns whether this process took the block.
+    #[inline]
+    fn is_own(&self) -> bool {
+        !(G::Target::SURVIVES_FORKS && self.taken_by.is_forked_child())
+    }
+
+    /// Returns what is left of the block, unless it is the parent's.
+    fn own_left(&self) -> Range<u64> {
+        if self.is_own() { self.run.clone() } else { 0..0 }
+    }
+
+    /// Continues with this block, which has just been taken, or is the rest of the last one; returns its first uid.
+    fn begin(&mut self, run: Range<u64>) -> Uid {
+        if G::Target::SURVIVES_FORKS {
+            self.taken_by = ForkToken::current();
+        }
+        self.run = run.start + 1..run.end;
+        Uid::from_layout(run.start)
     }
 
     /// Returns the end of the current block.
@@ -163,7 +203,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     }
 
     /// Returns the generator that the uids come from.
-    pub fn generator(&self) -> &CachedUidGenerator {
+    pub fn generator(&self) -> &G::Target {
         &self.generator
     }
 }
@@ -174,10 +214,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
 /// caller counts in a loop.
 #[cold]
 #[inline(never)]
-pub(super) fn next_block(
-    generator: &CachedUidGenerator,
-    left: Range<u64>,
-) -> Result<Range<u64>, TakeError> {
+fn next_block(generator: &impl Blocks, left: Range<u64>) -> Result<Range<u64>, TakeError> {
     // One check covers the block, which is all of one tick. Calling `try_next_block` here would add two instructions.
     if !left.is_empty() && generator.is_fresh_now(left.start) {
         return Ok(left);
@@ -189,10 +226,7 @@ pub(super) fn next_block(
 }
 
 /// [`next_block`] without waiting.
-fn try_next_block(
-    generator: &CachedUidGenerator,
-    left: &Range<u64>,
-) -> Result<Range<u64>, TakeError> {
+fn try_next_block(generator: &impl Blocks, left: &Range<u64>) -> Result<Range<u64>, TakeError> {
     if !left.is_empty() && generator.is_fresh_now(left.start) {
         return Ok(left.clone());
     }

@@ -4,11 +4,12 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
+use super::block_source::sealed::Blocks;
 use super::local::continued;
-use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
+use super::{AsyncUidGenerator, CachedUidGenerator, GeneratorRef, SharedRing, UidGenerator};
 use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
-use crate::sync::{AtomicU64, Ordering, Shards, threads};
+use crate::sync::{AtomicU64, ForkToken, Ordering, Shards, threads};
 use crate::uid::Uid;
 use crate::waiting;
 
@@ -41,6 +42,8 @@ use crate::waiting;
 /// ```
 pub struct PerThreadGenerator<G> {
     shards: Shards<Shard>,
+    /// The process of the shards. Only looked at if the generator survives forks.
+    made_by: ForkToken,
     generator: G,
 }
 
@@ -51,10 +54,17 @@ impl CachedUidGenerator {
     }
 }
 
+impl SharedRing {
+    /// Returns a handle for many threads. In a forked child it takes from the ring one by one: make another one there.
+    pub fn per_thread(&self) -> PerThreadGenerator<&Self> {
+        PerThreadGenerator::new(self)
+    }
+}
+
 impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// Creates a handle from a reference to a generator: `&`, or an `Arc` if you need to store the handle.
     pub fn new(generator: G) -> Self {
-        Self { shards: Shards::new(), generator }
+        Self { shards: Shards::new(), made_by: ForkToken::current(), generator }
     }
 
     /// Returns this thread's next uid. If nothing is ready, the generator's take policy decides.
@@ -64,7 +74,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// As [`UidGenerator::next_uid`](crate::UidGenerator::next_uid).
     #[inline]
     pub fn next_uid(&self) -> Result<Uid, TakeError> {
-        match self.shards.recent().and_then(|shard| self.count_up(shard)) {
+        match self.recent().and_then(|shard| self.count_up(shard)) {
             Some(uid) => Ok(uid),
             None => rarely(|| self.next_slowly()),
         }
@@ -77,7 +87,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// As [`UidGenerator::try_next_uid`](crate::UidGenerator::try_next_uid).
     #[inline]
     pub fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        match self.shards.recent().and_then(|shard| self.count_up(shard)) {
+        match self.recent().and_then(|shard| self.count_up(shard)) {
             Some(uid) => Ok(uid),
             None => rarely(|| self.try_slowly()),
         }
@@ -92,7 +102,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// As [`UidGenerator::next_uid`](crate::UidGenerator::next_uid).
     #[inline]
     pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
-        if let Some(uid) = self.shards.recent().and_then(|shard| self.count_up(shard)) {
+        if let Some(uid) = self.recent().and_then(|shard| self.count_up(shard)) {
             return Ok(uid);
         }
         match self.try_slowly() {
@@ -109,12 +119,12 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     ///
     /// As [`CachedUidGenerator::fill_async`].
     pub async fn fill_async(&self, out: &mut Vec<Uid>, count: usize) -> Result<(), TakeError> {
-        let own = std::iter::from_fn(|| self.count_up_slowly(self.shards.find()?));
+        let own = std::iter::from_fn(|| self.count_up_slowly(self.find()?));
         let start = out.len();
         out.extend(own.take(count));
         let left = count - (out.len() - start);
         let guard = FillGuard { handle: self, out, start };
-        let filled = self.generator.fill_async(&mut *guard.out, left).await;
+        let filled = (*self.generator).fill_async(&mut *guard.out, left).await;
         if filled == Err(TakeError::Forked) {
             guard.out.truncate(start);
         }
@@ -139,7 +149,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// Writes the rest of this thread's block to the front of `out`, and returns how many. It comes first because it is
     /// lower than everything in the ring.
     fn fill_from_own(&self, out: &mut [Uid]) -> usize {
-        let own = self.shards.find();
+        let own = self.find();
         let mut filled = 0;
         while let Some(target) = out.get_mut(filled)
             && let Some(uid) = own.and_then(|shard| self.count_up_slowly(shard))
@@ -153,7 +163,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// Drops the rest of a block that starts below a fill's last uid: another task of this thread, or a handler, began
     /// it while the fill waited.
     fn go_on_above(&self, last: Option<&Uid>) {
-        if let (Some(last), Some(shard)) = (last, self.shards.find())
+        if let (Some(last), Some(shard)) = (last, self.find())
             && shard.next.load(Ordering::Relaxed) <= last.get()
         {
             shard.next.store(shard.end.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -161,8 +171,25 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     }
 
     /// Returns the generator that the uids come from.
-    pub fn generator(&self) -> &CachedUidGenerator {
+    pub fn generator(&self) -> &G::Target {
         &self.generator
+    }
+
+    /// Returns the shard that this thread used last, if it is of this handle.
+    #[inline]
+    fn recent(&self) -> Option<&Shard> {
+        self.shards.recent().filter(|_| !self.is_inherited())
+    }
+
+    /// Returns this thread's shard.
+    fn find(&self) -> Option<&Shard> {
+        self.shards.find().filter(|_| !self.is_inherited())
+    }
+
+    /// Returns whether the shards are those of the process that this one was forked from.
+    #[inline]
+    fn is_inherited(&self) -> bool {
+        G::Target::SURVIVES_FORKS && self.made_by.is_forked_child()
     }
 
     /// Returns the next number of this thread's block, if fresh.
@@ -196,10 +223,10 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
 
     /// Continues with the block left by the last thread that had this thread's number, or takes a new block.
     fn try_slowly(&self) -> Result<Uid, TakeError> {
-        if threads::number_or_acquire().is_none() {
+        if self.is_inherited() || threads::number_or_acquire().is_none() {
             return self.generator.try_next_uid();
         }
-        let own = self.shards.find();
+        let own = self.find();
         if let Some(uid) = own.and_then(|shard| self.count_up_slowly(shard)) {
             return Ok(uid);
         }

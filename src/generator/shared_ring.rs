@@ -7,19 +7,28 @@
 ))]
 mod attach;
 
+use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
+use super::UidGenerator;
+use super::block_source::sealed::Blocks;
 use super::counters::Counters;
-use crate::error::{Error, FillError, TakeError, rarely};
-use crate::layout::{Bits, Decoded, Layout};
+use crate::error::{FillError, TakeError, rarely};
+use crate::layout::{Bits, Layout};
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
-use crate::sync::{AtomicU64, EventCount, Ordering, Owner, RingWords, WipeOnForkMemory};
+use crate::sync::{
+    AtomicBool, AtomicU32, AtomicU64, EventCount, ForkToken, Ordering, Owner, RingWords,
+    WipeOnForkMemory,
+};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
+
+/// The mark of no thread.
+const NO_MARK: u32 = 0;
 
 /// How often a thread that waits for a stopped owner looks again.
 const NAP: Duration = Duration::from_millis(10);
@@ -40,9 +49,10 @@ pub struct SharedRing {
     take_policy: TakePolicy,
     owner: Owner,
     /// The mark with which a take need not look at the owner. None if it always does.
-    usual_mark: u32,
+    usual_mark: AtomicU32,
     /// In milliseconds.
     max_owner_pause: Option<u64>,
+    is_closed: AtomicBool,
     /// Of this process; a child begins with its parent's.
     counters: CachePadded<Counters>,
 }
@@ -56,7 +66,7 @@ impl SharedRing {
         owner: Owner,
     ) -> Self {
         let (memory, counters) = (ring.memory().clone(), CachePadded::default());
-        let (usual_mark, max_owner_pause) = (owner.mark, None);
+        let (usual_mark, is_closed) = (owner.mark.into(), false.into());
         Self {
             memory,
             ring,
@@ -65,7 +75,8 @@ impl SharedRing {
             take_policy,
             owner,
             usual_mark,
-            max_owner_pause,
+            max_owner_pause: None,
+            is_closed,
             counters,
         }
     }
@@ -86,50 +97,18 @@ impl SharedRing {
     pub fn max_owner_pause(mut self, limit: impl Into<Option<Duration>>) -> Self {
         let limit = limit.into();
         self.max_owner_pause = limit.map(|limit| limit.as_millis().try_into().unwrap_or(u64::MAX));
-        // No thread's mark.
-        self.usual_mark = if limit.is_some() { 0 } else { self.owner.mark };
+        self.usual_mark = if limit.is_some() { NO_MARK } else { self.owner.mark }.into();
         self
-    }
-
-    /// Returns the next uid. If nothing is ready, the take policy decides.
-    ///
-    /// # Errors
-    ///
-    /// As [`UidGenerator::next_uid`](crate::UidGenerator::next_uid).
-    #[inline]
-    pub fn next_uid(&self) -> Result<Uid, TakeError> {
-        match self.try_next_uid() {
-            Ok(uid) => Ok(uid),
-            Err(error) => rarely(|| waiting::follow_policy(self, error, || self.try_next_uid())),
-        }
-    }
-
-    /// Returns the next uid, or an error at once. Never waits.
-    ///
-    /// # Errors
-    ///
-    /// As [`UidGenerator::try_next_uid`](crate::UidGenerator::try_next_uid).
-    #[inline]
-    pub fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        let hot = self.memory.hot();
-        // Relaxed: the kernel changes it once, at some time.
-        if hot.mark.load(Ordering::Relaxed) != self.usual_mark {
-            return rarely(|| self.look_and_take());
-        }
-        match hot.draw() {
-            Ok(number) => Ok(Uid::from_layout(number)),
-            Err(drawn) => rarely(|| self.take_slowly(drawn)),
-        }
     }
 
     /// Async [`next_uid`](Self::next_uid): pending while that would wait. If a uid is ready, the first poll returns it.
     ///
-    /// A task that waits looks again every 2 ms. A poll that takes a uid returns it, so dropping the future loses none.
-    /// A future that waited at a fork returns [`TakeError::Forked`] in the child.
+    /// A poll that takes a uid returns it, so dropping the future loses none. A task that waits looks again every 2 ms.
+    /// If it waited when its process was forked, it ends with [`TakeError::Forked`] in the child.
     ///
     /// # Errors
     ///
-    /// As [`next_uid`](Self::next_uid).
+    /// As [`UidGenerator::next_uid`].
     pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
         match self.try_next_uid() {
             Ok(uid) => Ok(uid),
@@ -137,45 +116,28 @@ impl SharedRing {
         }
     }
 
-    /// Fills all of `out` with increasing uids. Whenever nothing is ready, the take policy applies anew.
+    /// Appends `count` increasing uids to `out` without blocking the thread. Whenever nothing is ready, the take policy
+    /// applies anew.
+    ///
+    /// Uids that were appended before an error, or before the future was dropped, are good.
     ///
     /// # Errors
     ///
-    /// [`FillError`] has the number of uids written before the error. Those are good.
-    pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
-        waiting::fill(self, out, |rest| self.try_fill(rest))
-    }
-
-    /// Writes as many uids as are ready to the front of `out`, in increasing order, and returns how many. Never waits.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_next_uid`](Self::try_next_uid), if not even one was ready.
-    pub fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
-        self.check_owner()?;
-        self.check_pause()?;
-        let given = self.ring.fill_without_wake(out, Uid::from_layout)?;
-        self.ring.wake_if_low();
-        Ok(given)
-    }
-
-    /// Returns the fields of a uid of this ring's layout.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UidOutOfLayout`] for a uid that cannot be of this layout.
-    pub fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
-        self.layout.decode(uid)
-    }
-
-    /// Returns the layout of the uids.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// Returns the worker id of the uids.
-    pub fn worker_id(&self) -> u64 {
-        self.worker_id
+    /// As [`UidGenerator::next_uid`]. In a process that was forked during the call, [`TakeError::Forked`], and nothing is
+    /// appended.
+    pub async fn fill_async(&self, out: &mut Vec<Uid>, count: usize) -> Result<(), TakeError> {
+        let (process, start) = (ForkToken::current(), out.len());
+        let try_fill = |block: &mut [Uid]| match process.is_forked_child() {
+            true => Err(TakeError::Forked),
+            false => self.try_fill(block),
+        };
+        let filled = waiting::fill_async(self, out, count, try_fill).await;
+        if process.is_forked_child() {
+            // What was filled in before is the parent's.
+            out.truncate(start);
+            return Err(TakeError::Forked);
+        }
+        filled
     }
 
     /// Returns the ring's statistics, which count the takes of all processes.
@@ -220,14 +182,29 @@ impl SharedRing {
         }
     }
 
+    /// Returns whether a take need not look at the owner.
+    #[inline]
+    fn is_as_usual(&self) -> bool {
+        // Relaxed: the kernel changes the one, and a close the other, at some time.
+        self.memory.hot().mark.load(Ordering::Relaxed) == self.usual_mark.load(Ordering::Relaxed)
+    }
+
+    /// Says why nothing may be taken.
     #[cold]
-    fn look_and_take(&self) -> Result<Uid, TakeError> {
-        let hot = self.memory.hot();
-        if hot.mark.load(Ordering::Relaxed) != self.owner.mark {
+    fn look(&self) -> Result<(), TakeError> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(TakeError::Closed);
+        }
+        if self.memory.hot().mark.load(Ordering::Relaxed) != self.owner.mark {
             self.check_owner()?;
         }
-        self.check_pause()?;
-        match hot.draw() {
+        self.check_pause()
+    }
+
+    #[cold]
+    fn look_and_take(&self) -> Result<Uid, TakeError> {
+        self.look()?;
+        match self.memory.hot().draw() {
             Ok(number) => Ok(Uid::from_layout(number)),
             Err(drawn) => self.take_slowly(drawn),
         }
@@ -236,6 +213,78 @@ impl SharedRing {
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
         self.check_owner()?;
         self.ring.take_slowly(drawn).map(Uid::from_layout)
+    }
+}
+
+impl UidGenerator for SharedRing {
+    #[inline]
+    fn try_next_uid(&self) -> Result<Uid, TakeError> {
+        if !self.is_as_usual() {
+            return rarely(|| self.look_and_take());
+        }
+        match self.memory.hot().draw() {
+            Ok(number) => Ok(Uid::from_layout(number)),
+            Err(drawn) => rarely(|| self.take_slowly(drawn)),
+        }
+    }
+
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self.try_next_uid() {
+            Ok(uid) => Ok(uid),
+            Err(error) => rarely(|| waiting::follow_policy(self, error, || self.try_next_uid())),
+        }
+    }
+
+    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+        let process = ForkToken::current();
+        let filled = waiting::fill(self, out, |rest| self.try_fill(rest));
+        // A handler may have forked. Then what was filled in before is the parent's.
+        if process.is_forked_child() { Err(FillError::new(0, TakeError::Forked)) } else { filled }
+    }
+
+    fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
+        self.check_owner()?;
+        self.look()?;
+        let given = self.ring.fill_without_wake(out, Uid::from_layout)?;
+        self.ring.wake_if_low();
+        Ok(given)
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        self.ring.wait(timeout);
+    }
+
+    /// For this handle, in this process.
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.usual_mark.store(NO_MARK, Ordering::Relaxed);
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn worker_id(&self) -> u64 {
+        self.worker_id
+    }
+}
+
+impl Blocks for SharedRing {
+    const SURVIVES_FORKS: bool = true;
+
+    fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
+        self.look()?;
+        self.ring.try_take_block()
+    }
+
+    #[inline]
+    fn is_fresh(&self, number: u64) -> bool {
+        self.is_as_usual() & self.memory.hot().is_fresh(number)
+    }
+
+    fn is_fresh_now(&self, number: u64) -> bool {
+        self.look().is_ok() && self.memory.hot().is_fresh(number)
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 mod attach;
+mod blocks;
 mod scribbler;
 
 use std::fs::File;
@@ -13,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::ManualClock;
-use uidring::generator::SharedRing;
+use uidring::generator::{CachedBuilder, SharedRing};
 use uidring::policy::TakePolicy;
 use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
@@ -24,6 +25,15 @@ fn generator() -> CachedUidGenerator {
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
     builder.shared().build().expect("builds")
+}
+
+/// A layout of 16 uids a second, and a clock that stands still.
+fn small(set: impl FnOnce(CachedBuilder) -> CachedBuilder) -> CachedUidGenerator {
+    let bits = Bits { time: 31, worker: 10, sequence: 4 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
+    let builder = builder.clock(ManualClock::new(Timestamp::from_millis(1_000_000))).shared();
+    set(builder).build().expect("builds")
 }
 
 /// A forked child, and what it writes.
@@ -265,12 +275,9 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
 /// Tasks of a child wait, and are woken though no thread of the parent is there.
 #[test]
 fn tasks_of_a_child_wait_for_the_owner() {
-    let bits = Bits { time: 31, worker: 10, sequence: 4 };
-    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
-    let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
-    let builder = builder.clock(clock.clone()).max_borrow(Duration::ZERO).shared();
-    let generator = builder.build().expect("builds");
+    let theirs = clock.clone();
+    let generator = small(|builder| builder.clock(theirs).max_borrow(Duration::ZERO));
     let ring = generator.shared_ring().expect("shared");
     // A task of the parent has waited before.
     let taken = futures_executor::block_on(async { ring.next_uid_async().await });
