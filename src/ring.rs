@@ -244,11 +244,17 @@ impl RingBuffer {
     }
 
     /// The open run, which has a greater index than this one.
+    #[inline]
     fn open_run_after(&self, passed: u64) -> Result<Run, TakeError> {
-        if self.own.is_wiped() {
-            return Err(self.why_wiped());
+        // A forked child finds the index 0, and no run.
+        match self.run(self.hot().open_index()) {
+            Some(run) if run.index > passed && !self.is_owner_of_shared => Ok(run),
+            _ => self.open_run_slowly(passed),
         }
-        // A fork may have wiped it meanwhile.
+    }
+
+    #[cold]
+    fn open_run_slowly(&self, passed: u64) -> Result<Run, TakeError> {
         self.find_open(passed).map_err(|index| match self.own.is_wiped() {
             true => self.why_wiped(),
             false => self.spoilt("the open run", index),
