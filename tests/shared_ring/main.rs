@@ -6,6 +6,7 @@
 mod attach;
 mod blocks;
 mod scribbler;
+mod storm;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,10 +22,14 @@ use uidring_testkit::namespace::fresh;
 
 /// With room for the takes of all: 2^22 uids a second.
 fn generator() -> CachedUidGenerator {
+    generator_of(1)
+}
+
+fn generator_of(worker_id: u64) -> CachedUidGenerator {
     let bits = Bits { time: 31, worker: 10, sequence: 22 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
-    builder.shared().build().expect("builds")
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(worker_id);
+    builder.namespace(fresh()).shared().build().expect("builds")
 }
 
 /// A layout of 16 uids a second, and a clock that stands still.

@@ -23,6 +23,7 @@ pub mod docs;
 pub mod etcd;
 #[cfg(unix)]
 pub mod fork;
+pub mod history;
 pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
