@@ -21,6 +21,9 @@ use super::{ForkToken, RingWords, WipeOnForkMemory};
 /// Set by a waiter on a futex: the kernel wakes one when it marks the word.
 const WAITERS: u32 = 0x8000_0000;
 
+/// Set by the kernel.
+const OWNER_DIED: u32 = 0x4000_0000;
+
 /// The thread that holds the mark.
 #[derive(Debug)]
 pub(crate) struct Holder {
@@ -100,8 +103,13 @@ impl Owner {
         self.process.as_fd()
     }
 
-    /// Whether it has ended, by a call of the kernel.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// Whether it has ended, by the mark that was found, or by a call of the kernel.
+    pub(crate) fn has_ended(&self, mark: u32) -> bool {
+        mark & OWNER_DIED != 0 || self.is_process_over()
+    }
+
+    /// Not after an exec, and later than the mark if there is much memory to free.
+    fn is_process_over(&self) -> bool {
         let mut poll =
             libc::pollfd { fd: self.process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: it fills in the one structure.

@@ -5,6 +5,7 @@
 
 mod attach;
 mod blocks;
+mod deaths;
 mod scribbler;
 mod storm;
 
@@ -79,7 +80,7 @@ impl Child {
     }
 }
 
-fn write(uids: &[u64], to: &mut File) {
+fn write(uids: &[u64], mut to: &File) {
     let bytes: Vec<u8> = uids.iter().flat_map(|uid| uid.to_le_bytes()).collect();
     let _ = to.write_all(&bytes);
 }
@@ -181,60 +182,6 @@ fn killed_takers_cost_nobody_else_anything() {
     all_distinct(all);
 }
 
-/// A process in between owns the ring, and its children take from it after it was killed.
-#[test]
-fn the_owners_death_is_seen_by_the_next_take() {
-    for way in ["kill", "stop and kill", "abort"] {
-        let mut ids = fork(|to| {
-            let generator = generator();
-            let ring = generator.shared_ring().expect("shared");
-            let child = |to: &mut File| {
-                // No thread of ours looks: it takes, sleeps, and takes again.
-                let first = ring.next_uid().expect("a uid");
-                write(&[std::process::id().into(), first.get()], to);
-                thread::sleep(Duration::from_millis(400));
-                let after = ring.next_uid();
-                let is_seen = after == Err(TakeError::OwnerEnded);
-                let is_for_good = ring.try_next_uid() == Err(TakeError::OwnerEnded)
-                    && ring.fill(&mut [Uid::default()]).is_err();
-                write(&[u64::from(is_seen && is_for_good)], to);
-            };
-            for _ in 0..2 {
-                let mut output = to.try_clone().expect("a descriptor");
-                // SAFETY: as in `fork`.
-                unsafe {
-                    if libc::fork() == 0 {
-                        child(&mut output);
-                        libc::_exit(0);
-                    }
-                }
-            }
-            thread::sleep(Duration::from_millis(150));
-            // SAFETY: it ends this process.
-            unsafe {
-                match way {
-                    "abort" => libc::abort(),
-                    "kill" => libc::kill(libc::getpid(), libc::SIGKILL),
-                    _ => libc::raise(libc::SIGSTOP),
-                };
-            }
-            loop {
-                thread::park();
-            }
-        });
-        if way == "stop and kill" {
-            thread::sleep(Duration::from_millis(250));
-            ids.kill();
-        }
-        let mut bytes = Vec::new();
-        ids.output.read_to_end(&mut bytes).expect("read");
-        let words: Vec<_> =
-            bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8"))).collect();
-        let seen = words.iter().filter(|word| **word == 1).count();
-        assert_eq!((words.len(), seen), (6, 2), "{way}: {words:?}");
-    }
-}
-
 /// The owner is stopped, and continues.
 #[test]
 fn a_stopped_owner_is_noticed_by_who_asks() {
@@ -242,7 +189,6 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
         let generator = generator();
         let ring = generator.shared_ring().expect("shared");
         let parent = std::process::id();
-        let mut output = to.try_clone().expect("a descriptor");
         // SAFETY: as in `fork`.
         unsafe {
             if libc::fork() == 0 {
@@ -265,7 +211,7 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
                 // It waits until the owner has refreshed the ring.
                 let goes_on = asks.next_uid().is_ok();
                 let seen = [before, at_once, refused, others_take, goes_on];
-                write(&seen.map(u64::from), &mut output);
+                write(&seen.map(u64::from), to);
                 libc::kill(parent as libc::pid_t, libc::SIGKILL);
                 libc::_exit(0);
             }

@@ -58,7 +58,7 @@ fn a_scribbler_ends_the_ring_and_nothing_else() {
 }
 
 /// Maps the ring's memory once more.
-fn mapping(ring: &SharedRing) -> (*mut u8, usize) {
+pub(super) fn mapping(ring: &SharedRing) -> (*mut u8, usize) {
     let [memory, _] = ring.descriptors().expect("shared");
     let file = File::from(memory.try_clone_to_owned().expect("a descriptor"));
     let length = file.metadata().expect("its length").len() as usize;

@@ -19,7 +19,7 @@ impl Holder {
 }
 
 impl Owner {
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self, _: u32) -> bool {
         false
     }
 }

@@ -1,0 +1,144 @@
+//! The owner dies in many ways, and the next take of each process tells.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::generator::SharedRing;
+use uidring::{TakeError, Uid};
+
+use super::scribbler::mapping;
+use super::{fork, generator, write};
+
+const WAYS: [&str; 8] = [
+    "kill",
+    "stop and kill",
+    "abort",
+    "exec",
+    "exec by a thread",
+    "kill with much memory",
+    "kill after a peer spoilt the mark",
+    "kill after a peer punched holes",
+];
+
+/// A process in between owns the ring, and its children take from it after it died. They have no thread that looks: each
+/// takes, waits for the death, and takes again.
+#[test]
+fn the_next_take_tells_of_the_owners_death() {
+    for way in WAYS {
+        let mut owner = fork(|to| own(way, to));
+        let mut words = Vec::new();
+        let mut word = [0; 8];
+        while words.len() < 4 && owner.output.read_exact(&mut word).is_ok() {
+            words.push(u64::from_le_bytes(word));
+            if words.len() == 2 && way == "stop and kill" {
+                thread::sleep(Duration::from_millis(250));
+                owner.kill();
+            }
+        }
+        owner.kill();
+        owner.uids();
+        assert_eq!(words, [1; 4], "{way}");
+    }
+}
+
+fn own(way: &str, to: &File) -> ! {
+    let generator = generator();
+    let ring = generator.shared_ring().expect("shared");
+    // The kernel closes them at an exec and at the process's end: then there is nothing more to read.
+    let [(life, alive), (mut all_took, took)] = [pipe(), pipe()];
+    for _ in 0..2 {
+        // SAFETY: the child ends without running the parent's destructors.
+        unsafe {
+            if libc::fork() == 0 {
+                drop(alive);
+                take(&ring, way, to, took, life);
+                libc::_exit(0);
+            }
+        }
+    }
+    all_took.read_exact(&mut [0; 2]).expect("they took");
+    let (memory, length) = mapping(&ring);
+    // As a peer would do it.
+    // SAFETY: the ring's words are atomics, which may become anything.
+    unsafe {
+        match way {
+            "kill after a peer spoilt the mark" => {
+                memory.add(MARK).cast::<u32>().write_volatile(7);
+            }
+            "kill after a peer punched holes" => {
+                libc::madvise(memory.cast(), length, libc::MADV_REMOVE);
+            }
+            _ => {}
+        }
+    }
+    die(way)
+}
+
+fn take(ring: &SharedRing, way: &str, to: &File, mut took: File, mut life: File) {
+    let report = |is_good: bool| write(&[is_good.into()], to);
+    report(ring.next_uid().is_ok());
+    took.write_all(&[1]).expect("the owner reads");
+    let _ = life.read(&mut [0]);
+    let takes = [ring.next_uid().err(), ring.try_next_uid().err(), ring.local().next_uid().err()];
+    let fill = ring.fill(&mut [Uid::default()]).err().map(|error| error.error);
+    let ended = Some(TakeError::OwnerEnded);
+    // Memory of zeros is that of a closed ring.
+    let also = if way.contains("punched") { Some(TakeError::Closed) } else { ended };
+    report(takes.iter().chain([&fill]).all(|error| *error == ended || *error == also));
+}
+
+fn pipe() -> (File, File) {
+    let mut ends = [0; 2];
+    // SAFETY: the descriptors are new.
+    unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        let [output, input] = ends.map(|end| File::from_raw_fd(end));
+        (output, input)
+    }
+}
+
+/// Where the mark is in the memory: behind the header, the word, the limit and the cursor.
+const MARK: usize = 256 + 24;
+
+fn die(way: &str) -> ! {
+    let sleep = || {
+        // SAFETY: it replaces this process.
+        unsafe {
+            let sleep = c"/bin/sleep".as_ptr();
+            libc::execl(sleep, sleep, c"60".as_ptr(), ptr::null::<libc::c_char>());
+        }
+    };
+    // SAFETY: it ends this process.
+    unsafe {
+        match way {
+            "abort" => libc::abort(),
+            "stop and kill" => {
+                libc::raise(libc::SIGSTOP);
+            }
+            "exec" => sleep(),
+            "exec by a thread" => {
+                let _ = thread::spawn(sleep).join();
+            }
+            "kill with much memory" => {
+                // Written to, so that it has to be freed.
+                let mut memory = vec![1_u8; 512 << 20];
+                let step = 4_096;
+                memory.iter_mut().step_by(step).for_each(|byte| *byte = 2);
+                std::hint::black_box(&memory);
+                libc::kill(libc::getpid(), libc::SIGKILL);
+            }
+            _ => {
+                libc::kill(libc::getpid(), libc::SIGKILL);
+            }
+        }
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(60) {
+        thread::park_timeout(Duration::from_secs(1));
+    }
+    unreachable!("nobody kills it");
+}
