@@ -20,8 +20,6 @@ pub(crate) enum Event {
 pub(crate) struct SharedEvent {
     memory: WipeOnForkMemory<RingWords>,
     words: fn(&RingWords) -> &FutexWords,
-    /// The longest sleep.
-    longest: Option<Duration>,
     /// Where tasks of this process wait.
     tasks: EventCount,
 }
@@ -33,21 +31,17 @@ impl Event {
 
     /// Where takers wait for runs, any of which may be killed while the others wait for its call.
     pub(crate) fn published(memory: &WipeOnForkMemory<RingWords>) -> Self {
-        Self::shared(memory, |words| &words.published, Some(LONGEST))
+        Self::shared(memory, |words| &words.published)
     }
 
-    /// Where the producer waits for demand. Takers that wait in vain ask it again.
+    /// Where the producer waits for demand, and for its end. A peer that writes to these words must not keep it asleep.
     pub(crate) fn demand(memory: &WipeOnForkMemory<RingWords>) -> Self {
-        Self::shared(memory, |words| &words.demand, None)
+        Self::shared(memory, |words| &words.demand)
     }
 
-    fn shared(
-        memory: &WipeOnForkMemory<RingWords>,
-        words: fn(&RingWords) -> &FutexWords,
-        longest: Option<Duration>,
-    ) -> Self {
+    fn shared(memory: &WipeOnForkMemory<RingWords>, words: fn(&RingWords) -> &FutexWords) -> Self {
         let (memory, tasks) = (memory.clone(), EventCount::new(ForkToken::current()));
-        Self::Shared(SharedEvent { memory, words, longest, tasks })
+        Self::Shared(SharedEvent { memory, words, tasks })
     }
 
     /// Waits until `ready` says true, or for `timeout` at most; returns the last answer. It may return early.
@@ -55,8 +49,8 @@ impl Event {
         match self {
             Self::Own(event) => event.wait(timeout, ready),
             Self::Shared(event) => {
-                let timeout = timeout.into_iter().chain(event.longest).min();
-                event.words().wait(timeout, ready)
+                let timeout = timeout.map_or(LONGEST, |timeout| timeout.min(LONGEST));
+                event.words().wait(Some(timeout), ready)
             }
         }
     }

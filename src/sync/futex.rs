@@ -33,7 +33,7 @@ pub(crate) struct FutexWords {
     asleep: os::Asleep,
 }
 
-/// How late a wake-up may be if the process that owed it was killed.
+/// How late a wake-up may be if the process that owed it was killed, or another one has overwritten the words.
 pub(crate) const LONGEST: Duration = Duration::from_millis(50);
 
 impl FutexWords {

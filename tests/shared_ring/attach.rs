@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use uidring::generator::SharedRing;
 use uidring::{Error, TakeError};
+use uidring_testkit::fork::alone;
 
 use super::{fork, generator, take, write};
 
@@ -25,6 +26,7 @@ fn problem(memory: OwnedFd, ring: &SharedRing) -> String {
 
 #[test]
 fn whoever_attaches_takes_from_the_same_ring() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let attached = SharedRing::attach(copies(&ring)).expect("attaches");
@@ -49,6 +51,7 @@ fn whoever_attaches_takes_from_the_same_ring() {
 /// It attaches after the owner has ended, or before.
 #[test]
 fn who_attached_sees_the_owner_end() {
+    let _alone = alone();
     let owner = fork(|to| {
         let generator = generator();
         let ring = generator.shared_ring().expect("shared");
@@ -86,6 +89,7 @@ fn descriptor_of(process: libc::pid_t) -> OwnedFd {
 
 #[test]
 fn other_files_are_refused() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let [memory, owner] = copies(&ring);

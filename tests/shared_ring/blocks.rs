@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::{TakeError, Uid, UidGenerator};
+use uidring_testkit::fork::alone;
 
 use super::{all_distinct, fork, generator, write};
 
@@ -28,6 +29,7 @@ fn check(mut take: impl FnMut() -> u64, name: &str) {
 
 #[test]
 fn a_child_continues_no_block_of_its_parent() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let mut local = ring.local();
@@ -66,6 +68,7 @@ fn a_child_continues_no_block_of_its_parent() {
 /// Handles take blocks in a child, too: of the parent's, a local one does; one for many threads has to be made there.
 #[test]
 fn handles_of_a_child_take_blocks() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let mut local = ring.local();
@@ -84,6 +87,7 @@ fn handles_of_a_child_take_blocks() {
 /// A handle in the middle of its block notices that the owner has ended.
 #[test]
 fn blocks_end_with_the_owner() {
+    let _alone = alone();
     let owner = fork(|to| {
         let generator = generator();
         let ring = generator.shared_ring().expect("shared");
@@ -113,6 +117,7 @@ fn blocks_end_with_the_owner() {
 
 #[test]
 fn a_close_is_for_one_handle_in_one_process() {
+    let _alone = alone();
     let generator = generator();
     let [ring, other] = [(); 2].map(|()| generator.shared_ring().expect("shared"));
     let (mut local, handle) = (ring.local(), ring.per_thread());
@@ -133,6 +138,7 @@ fn a_close_is_for_one_handle_in_one_process() {
 /// A take handler forks in the middle of a fill. What was filled in before is the parent's alone.
 #[test]
 fn a_fill_that_is_forked_ends_in_the_child() {
+    let _alone = alone();
     thread_local!(static CHILD: Cell<Option<libc::pid_t>> = const { Cell::new(None) });
     let policy = TakePolicy::handler(|_| {
         if CHILD.get().is_none() {

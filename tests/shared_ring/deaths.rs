@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use uidring::generator::SharedRing;
 use uidring::{TakeError, Uid};
+use uidring_testkit::fork::alone;
 
 use super::scribbler::mapping;
 use super::{fork, generator, write};
@@ -28,6 +29,7 @@ const WAYS: [&str; 8] = [
 /// takes, waits for the death, and takes again.
 #[test]
 fn the_next_take_tells_of_the_owners_death() {
+    let _alone = alone();
     for way in WAYS {
         let mut owner = fork(|to| own(way, to));
         let mut words = Vec::new();

@@ -19,6 +19,7 @@ use uidring::clock::ManualClock;
 use uidring::generator::{CachedBuilder, SharedRing};
 use uidring::policy::TakePolicy;
 use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
+use uidring_testkit::fork::alone;
 use uidring_testkit::namespace::fresh;
 
 /// With room for the takes of all: 2^22 uids a second.
@@ -57,6 +58,8 @@ fn fork(work: impl FnOnce(&mut File)) -> Child {
         assert!(id >= 0);
         let [output, mut input] = pipe.map(|end| File::from_raw_fd(end));
         if id == 0 {
+            // It ends if it hangs.
+            libc::alarm(120);
             drop(output);
             work(&mut input);
             libc::_exit(0);
@@ -98,6 +101,7 @@ fn all_distinct(mut all: Vec<u64>) {
 
 #[test]
 fn children_share_the_ring() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let children: Vec<_> =
@@ -115,6 +119,7 @@ fn children_share_the_ring() {
 
 #[test]
 fn the_generator_itself_refuses_in_a_child() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let mut local = generator.local();
@@ -147,6 +152,7 @@ fn the_generator_itself_refuses_in_a_child() {
 
 #[test]
 fn killed_takers_cost_nobody_else_anything() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let end = Instant::now() + Duration::from_secs(2);
@@ -185,6 +191,7 @@ fn killed_takers_cost_nobody_else_anything() {
 /// The owner is stopped, and continues.
 #[test]
 fn a_stopped_owner_is_noticed_by_who_asks() {
+    let _alone = alone();
     let owner = fork(|to| {
         let generator = generator();
         let ring = generator.shared_ring().expect("shared");
@@ -226,6 +233,7 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
 /// Tasks of a child wait, and are woken though no thread of the parent is there.
 #[test]
 fn tasks_of_a_child_wait_for_the_owner() {
+    let _alone = alone();
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
     let theirs = clock.clone();
     let generator = small(|builder| builder.clock(theirs).max_borrow(Duration::ZERO));

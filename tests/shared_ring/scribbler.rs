@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use uidring::TakeError;
 use uidring::generator::SharedRing;
+use uidring_testkit::fork::alone;
 
 use super::{fork, generator, write};
 
 /// A peer writes random bytes all over the memory, and punches holes into it. The owner goes on with its other work, and its other rings.
 #[test]
 fn a_scribbler_ends_the_ring_and_nothing_else() {
+    let _alone = alone();
     for seed in 0..8_u64 {
         let spoilt = generator();
         let other = generator();
@@ -74,6 +76,7 @@ pub(super) fn mapping(ring: &SharedRing) -> (*mut u8, usize) {
 /// Memory of zeros is a closed ring, as a wiped one is.
 #[test]
 fn a_punched_hole_ends_the_ring() {
+    let _alone = alone();
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let first = ring.next_uid().expect("a uid");

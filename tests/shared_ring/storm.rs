@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use uidring::generator::SharedRing;
 use uidring::{TakeError, Uid};
+use uidring_testkit::fork::alone;
 use uidring_testkit::history::{Checker, Form, Run};
 
 use super::generator_of;
@@ -32,6 +33,7 @@ const SUMMARY: u64 = u64::MAX;
 
 #[test]
 fn a_storm_of_deaths_repeats_nothing() {
+    let _alone = alone();
     let seconds = env::var("UIDRING_STORM_SECONDS").ok().and_then(|text| text.parse().ok());
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(3));
     let seed = fastrand::u64(..);
