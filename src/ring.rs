@@ -3,6 +3,8 @@
 //!
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
+#[cfg(all(test, uidring_loom))]
+mod death_models;
 mod fill;
 mod hot_words;
 #[cfg(all(test, uidring_loom))]

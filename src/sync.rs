@@ -13,6 +13,8 @@ mod fork_token;
 mod futex;
 mod guarded;
 mod interruption;
+#[cfg(uidring_loom)]
+mod mortal;
 mod no_block_scope;
 mod outside;
 #[cfg(all(
@@ -52,6 +54,8 @@ pub(crate) use self::imp::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
 };
 pub use self::interruption::{interrupt_starts, starts_are_interrupted};
+#[cfg(all(test, uidring_loom))]
+pub(crate) use self::mortal::dies_after;
 pub(crate) use self::no_block_scope::NoBlockScope;
 pub use self::outside::record;
 pub(crate) use self::outside::{assert_no_lock_held, contained, log};
@@ -81,8 +85,10 @@ mod imp {
 #[cfg(uidring_loom)]
 mod imp {
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+        AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering, fence,
     };
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread_local;
+
+    pub(crate) use super::mortal::AtomicU64;
 }

@@ -141,7 +141,7 @@ mod os {
 
     use super::FutexWords;
     use crate::sync::guarded::lock;
-    use crate::sync::imp::{Condvar, Mutex, Ordering};
+    use crate::sync::imp::{Condvar, Mutex};
 
     #[derive(Debug, Default)]
     pub(super) struct Asleep {
@@ -152,7 +152,7 @@ mod os {
 
     pub(super) fn wait(words: &FutexWords, sequence: u64, _: Option<Duration>) {
         let mut count = lock(&words.asleep.count);
-        if words.sequence.load(Ordering::Relaxed) != sequence {
+        if words.sequence.by_kernel() != sequence {
             return;
         }
         count.0 += 1;

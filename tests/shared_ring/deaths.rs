@@ -4,15 +4,18 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::ManualClock;
 use uidring::generator::SharedRing;
-use uidring::{TakeError, Uid};
+use uidring::policy::TakePolicy;
+use uidring::{TakeError, Timestamp, Uid};
 use uidring_testkit::fork::alone;
 
 use super::scribbler::mapping;
-use super::{fork, generator, write};
+use super::{fork, generator, small, write};
 
 const WAYS: [&str; 8] = [
     "kill",
@@ -143,4 +146,53 @@ fn die(way: &str) -> ! {
         thread::park_timeout(Duration::from_secs(1));
     }
     unreachable!("nobody kills it");
+}
+
+/// Where the words are by which takers wait.
+const PUBLISHED: usize = 896;
+
+/// Two takers wait. The one that is called dies, and does not call the other one. That one looks by itself.
+#[test]
+fn a_call_that_dies_with_a_taker_is_made_up_for() {
+    let _alone = alone();
+    let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
+    let theirs = clock.clone();
+    let generator = small(|builder| {
+        // The owner's refresh would make up for it, too.
+        let hour = Duration::from_secs(3_600);
+        builder.clock(theirs).max_borrow(Duration::ZERO).refresh(hour)
+    });
+    let ring = generator.shared_ring().expect("shared");
+    while ring.try_next_uid().is_ok() {}
+    let (memory, _) = mapping(&ring);
+    let called = fork(|to| {
+        write(&[1], to);
+        // SAFETY: the words are atomics, and the child ends without running the parent's destructors.
+        unsafe {
+            let [sequence, waiting] =
+                [0, 8].map(|at| AtomicU64::from_ptr(memory.add(PUBLISHED + at).cast()));
+            let before = sequence.load(Ordering::SeqCst);
+            waiting.fetch_max(before + 1, Ordering::SeqCst);
+            let limit = libc::timespec { tv_sec: 20, tv_nsec: 0 };
+            let (wait, word) = (libc::FUTEX_WAIT, sequence.as_ptr());
+            let woken = libc::syscall(libc::SYS_futex, word, wait, before as u32, &raw const limit);
+            write(&[u64::from(woken == 0)], to);
+        }
+    });
+    (&called.output).read_exact(&mut [0; 8]).expect("it begins");
+    thread::sleep(Duration::from_millis(100));
+    let other = fork(|to| {
+        write(&[1], to);
+        let policy = TakePolicy::WaitFor(Duration::from_secs(20));
+        let ring = generator.shared_ring().expect("shared").take_policy(policy);
+        let begin = Instant::now();
+        // At the deadline it would look, too.
+        let in_time = ring.next_uid().is_ok() && begin.elapsed() < Duration::from_secs(15);
+        write(&[in_time.into()], to);
+    });
+    (&other.output).read_exact(&mut [0; 8]).expect("it begins");
+    thread::sleep(Duration::from_millis(100));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(other.uids(), [1]);
+    assert_eq!(called.uids(), [1]);
 }

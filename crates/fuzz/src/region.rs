@@ -22,7 +22,8 @@ pub(crate) fn attach(input: &[u8]) {
         let at = usize::from(u16::from_le_bytes([*low, *high])) % (bytes.len() - 7);
         bytes[at..at + 8].copy_from_slice(value);
     }
-    bytes.truncate(bytes.len() - rest.iter().map(|byte| usize::from(*byte)).sum::<usize>());
+    let less = rest.iter().map(|byte| usize::from(*byte)).sum();
+    bytes.truncate(bytes.len().saturating_sub(less));
     let Ok(ring) = SharedRing::attach([sealed(&bytes), this_process()]) else { return };
     let ring = ring.take_policy(TakePolicy::Reject);
     let mut uids = [Uid::default(); 300];
