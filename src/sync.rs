@@ -50,9 +50,7 @@ pub(crate) use self::event_count::EventCount;
 pub(crate) use self::event_count::wake_all;
 pub(crate) use self::fork_token::ForkToken;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
-pub(crate) use self::imp::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
-};
+pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub use self::interruption::{interrupt_starts, starts_are_interrupted};
 #[cfg(all(test, uidring_loom))]
 pub(crate) use self::mortal::dies_after;

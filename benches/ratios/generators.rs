@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use uidring::generator::SharedRing;
 use uidring::generator::{CachedBuilder, OnClockBack};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
@@ -40,6 +42,14 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
         Comparison::new(
             format!("AnyGenerator::next_uid / next_uid, threads: {threads}"),
             move |ids| takes(threads, ids, any, any),
+            move |ids| next_uids(pinned(), threads, ids),
+        )
+    }));
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    all.extend([1, 2, 16].map(|threads| {
+        Comparison::new(
+            format!("next_uid of a shared ring / next_uid, threads: {threads}"),
+            move |ids| takes(threads, ids, shared, shared),
             move |ids| next_uids(pinned(), threads, ids),
         )
     }));
@@ -134,6 +144,18 @@ fn any() -> u64 {
     static GENERATOR: OnceLock<AnyGenerator> = OnceLock::new();
     let generator = GENERATOR.get_or_init(|| AnyGenerator::Cached(build(builder())));
     generator.next_uid().expect("waits").get()
+}
+
+/// A ring that processes may share. Its threads take as they do.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn shared() -> u64 {
+    static RING: OnceLock<(CachedUidGenerator, SharedRing)> = OnceLock::new();
+    let (_, ring) = RING.get_or_init(|| {
+        let generator = build(builder().shared());
+        let ring = generator.shared_ring().expect("shared");
+        (generator, ring)
+    });
+    ring.next_uid().expect("waits").get()
 }
 
 pub fn per_thread() -> &'static PerThreadGenerator<&'static CachedUidGenerator> {

@@ -21,14 +21,13 @@ use crate::layout::{Bits, Layout};
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicU64, EventCount, ForkToken, Ordering, Owner, RingWords,
-    WipeOnForkMemory,
+    AtomicBool, AtomicU64, EventCount, ForkToken, Ordering, Owner, RingWords, WipeOnForkMemory,
 };
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 
-/// The mark of no thread.
-const NO_MARK: u32 = 0;
+/// What no mark is, which has 32 bits.
+const NO_MARK: u64 = u64::MAX;
 
 /// How often a thread that waits for a stopped owner looks again.
 const NAP: Duration = Duration::from_millis(10);
@@ -48,8 +47,8 @@ pub struct SharedRing {
     worker_id: u64,
     take_policy: TakePolicy,
     owner: Owner,
-    /// The mark with which a take need not look at the owner. None if it always does.
-    usual_mark: AtomicU32,
+    /// The mark with which a take need not look at the owner, or `NO_MARK` if it always does.
+    usual_mark: AtomicU64,
     /// In milliseconds.
     max_owner_pause: Option<u64>,
     is_closed: AtomicBool,
@@ -66,7 +65,7 @@ impl SharedRing {
         owner: Owner,
     ) -> Self {
         let (memory, counters) = (ring.memory().clone(), CachePadded::default());
-        let (usual_mark, is_closed) = (owner.mark.into(), false.into());
+        let (usual_mark, is_closed) = (AtomicU64::new(owner.mark.into()), AtomicBool::new(false));
         Self {
             memory,
             ring,
@@ -97,7 +96,8 @@ impl SharedRing {
     pub fn max_owner_pause(mut self, limit: impl Into<Option<Duration>>) -> Self {
         let limit = limit.into();
         self.max_owner_pause = limit.map(|limit| limit.as_millis().try_into().unwrap_or(u64::MAX));
-        self.usual_mark = if limit.is_some() { NO_MARK } else { self.owner.mark }.into();
+        let usual_mark = if limit.is_some() { NO_MARK } else { self.owner.mark.into() };
+        self.usual_mark = AtomicU64::new(usual_mark);
         self
     }
 
@@ -187,7 +187,8 @@ impl SharedRing {
     #[inline]
     fn is_as_usual(&self) -> bool {
         // Relaxed: the kernel changes the one, and a close the other, at some time.
-        self.memory.hot().mark.load(Ordering::Relaxed) == self.usual_mark.load(Ordering::Relaxed)
+        let mark = self.memory.hot().mark.load(Ordering::Relaxed);
+        u64::from(mark) == self.usual_mark.load(Ordering::Relaxed)
     }
 
     /// Says why nothing may be taken.

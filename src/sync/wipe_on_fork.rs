@@ -21,9 +21,9 @@ mod region;
 #[cfg(all(unix, not(uidring_loom)))]
 mod wiping;
 
-use super::AtomicU32;
 use super::AtomicU64;
 use super::futex::FutexWords;
+use super::imp::AtomicU32;
 
 #[cfg(all(unix, not(uidring_loom)))]
 pub(crate) use self::mapped::WipeOnForkMemory;
