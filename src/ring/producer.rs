@@ -226,7 +226,7 @@ impl Producer {
         let (Ok(open), Some(last)) = (ring.open_run(), ring.last_run()) else { return 0 };
         let run = ring.run_above(open.index, oldest).unwrap_or(last);
         let mut first = oldest.clamp(run.first, run.end);
-        let next = ring.hot().next();
+        let Ok(next) = ring.look_at_next() else { return 0 };
         if next >= first {
             return 0;
         }

@@ -119,6 +119,10 @@ impl RingBuffer {
                 passed = open.index;
                 continue;
             }
+            if self.is_owner_of_shared && next < open.first {
+                // Whoever opened the run had raised the word to its first number.
+                return Err(self.spoilt("the next number", next));
+            }
             let end = next + wanted.min(open.end - next);
             if self.hot().claim(next, end) {
                 self.drawn_to(open, end, wake);

@@ -116,6 +116,16 @@ fn other_files_are_refused() {
             file.write_all_at(&right.to_le_bytes(), 8 * word as u64).expect("writes");
         }
     }
+    // More slots than the memory has, and a length that fits them.
+    let words = [2, 5].map(|word| {
+        let whole = header[8 * word..8 * word + 8].try_into().expect("eight bytes");
+        (8 * word as u64, u64::from_le_bytes(whole))
+    });
+    let [(length_at, length), (slots_at, slots)] = words;
+    file.write_all_at(&(length + 64 * slots).to_le_bytes(), length_at).expect("writes");
+    file.write_all_at(&(2 * slots).to_le_bytes(), slots_at).expect("writes");
+    let found = problem(file.try_clone().expect("a descriptor").into(), &ring);
+    assert!(found.contains("does not describe"), "{found}");
     file.write_all_at(&9_u64.to_le_bytes(), 8).expect("writes");
     let problem = problem(file.into(), &ring);
     assert_eq!(problem, "its memory has version 9 of the format, and this program knows 1");

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::TakeError;
@@ -90,4 +91,47 @@ fn a_punched_hole_ends_the_ring() {
     while generator.try_next_uid() != Err(TakeError::Closed) {
         assert!(begin.elapsed() < Duration::from_secs(20), "the owner sees it");
     }
+}
+
+/// The next number, as its complement, is the first of the words.
+#[test]
+fn a_next_number_that_is_impossible_ends_the_ring() {
+    let _alone = alone();
+    for next in [0, 1 << 62] {
+        let generator = generator();
+        let ring = generator.shared_ring().expect("shared");
+        let first = ring.next_uid().expect("a uid");
+        // Until the owner has seen that there were some.
+        thread::sleep(Duration::from_millis(300));
+        let (memory, _) = mapping(&ring);
+        // SAFETY: the ring's words are atomics, which may become anything.
+        unsafe { memory.add(256).cast::<u64>().write_volatile(!next) };
+        let begin = Instant::now();
+        loop {
+            match generator.try_next_uid() {
+                Err(error) => break assert_eq!(error, TakeError::Closed),
+                Ok(uid) => assert!(uid > first, "{next}: {uid} is of no run"),
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "{next}: the owner sees it");
+        }
+    }
+}
+
+/// The same where nobody takes but other processes.
+#[test]
+fn the_owner_looks_at_the_next_number_by_itself() {
+    let _alone = alone();
+    let generator = generator();
+    let ring = generator.shared_ring().expect("shared");
+    ring.next_uid().expect("a uid");
+    thread::sleep(Duration::from_millis(300));
+    let (memory, _) = mapping(&ring);
+    // SAFETY: as above.
+    unsafe { memory.add(256).cast::<u64>().write_volatile(u64::MAX) };
+    let begin = Instant::now();
+    while generator.stats().ring.available > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the owner sees it");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(ring.try_next_uid(), Err(TakeError::Closed));
 }
