@@ -254,7 +254,10 @@ impl UidGenerator for SharedRing {
     }
 
     fn wait(&self, timeout: Option<Duration>) {
-        self.ring.wait(timeout);
+        // The owner's padder would wait for itself.
+        if !self.would_wait_for_itself() {
+            self.ring.wait(timeout);
+        }
     }
 
     /// For this handle, in this process.
