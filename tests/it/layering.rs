@@ -118,6 +118,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("ring/tests.rs", "Instant::now"),
     // Models of internals.
     ("ring/models.rs", "loom::"),
+    ("ring/death_models.rs", "loom::"),
+    ("ring/death_models.rs", "std::sync::atomic"),
     ("generator/task_models.rs", "loom::"),
     ("future/models.rs", "loom::"),
     ("future/models.rs", "Mutex"),
