@@ -118,7 +118,7 @@ mod tests {
         assert!(check(&[shared(0, 0, 10, 2), shared(1, 11, 12, 1)]).is_err());
         let between = [shared(0, 0, 1, 9), shared(1, 0, 90, 5), shared(2, 2, 3, 1)];
         assert!(check(&between).is_err());
-        let many: Vec<_> = (0..100).map(|n| shared(n, n as u64, n as u64 + 50, n as u64)).collect();
+        let many: Vec<_> = (0..100).map(|n| shared(n, n, n + 50, n)).collect();
         assert_eq!(check(&many), Ok(()));
         // For other forms, each thread's own order counts.
         let block = |thread, begin, uid| run(thread, begin, begin + 1, uid, uid, Form::PerThread);
