@@ -64,6 +64,9 @@ pub enum TakeError {
          its own"
     )]
     Forked,
+    /// The generator was closed, or the producer of its ring is gone.
+    #[error("the generator is closed")]
+    Closed,
     /// The process that owns the shared ring has ended. This is permanent.
     #[doc(hidden)]
     #[error("the process that owns the ring has ended; start it again, and then this one")]
@@ -79,9 +82,6 @@ pub enum TakeError {
         /// For how long.
         pause: Millis,
     },
-    /// The generator was closed, or the producer of its ring is gone.
-    #[error("the generator is closed")]
-    Closed,
 }
 
 error_traits!(TakeError);
