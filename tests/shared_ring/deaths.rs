@@ -59,6 +59,8 @@ fn own(way: &str, to: &File) -> ! {
         // SAFETY: the child ends without running the parent's destructors.
         unsafe {
             if libc::fork() == 0 {
+                // It ends if it hangs.
+                libc::alarm(60);
                 drop(alive);
                 take(&ring, way, to, took, life);
                 libc::_exit(0);
