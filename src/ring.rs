@@ -263,10 +263,10 @@ impl RingBuffer {
         })
     }
 
-    /// The open run behind the one with the index `passed`, or an index that the cursor cannot have.
+    /// The open run, whose index is greater than `passed`; or an index that the cursor cannot have.
     fn find_open(&self, mut passed: u64) -> Result<Run, u64> {
         if self.is_owner_of_shared {
-            // The cursor was there, and only grows.
+            // The owner has seen the cursor there, and it only grows.
             passed = passed.max(self.own.hot().open_index().saturating_sub(1));
         }
         loop {
@@ -280,7 +280,7 @@ impl RingBuffer {
                 }
                 return Ok(run);
             }
-            // Who finds a run gone from its slot sees that the cursor has passed it.
+            // A thread that finds a run gone from its slot also sees that the cursor has passed it.
             passed = index;
         }
     }
@@ -301,7 +301,7 @@ impl RingBuffer {
         Ok(next)
     }
 
-    /// Ends a ring whose memory has what no taker leaves there: another process wrote it.
+    /// Ends a shared ring whose memory holds a value that no correct taker writes.
     #[cold]
     fn spoilt(&self, what: &'static str, found: u64) -> TakeError {
         if self.is_owner_of_shared && self.why_gone().is_none() {
@@ -321,7 +321,7 @@ impl RingBuffer {
         let next = self.raise(number);
         self.hot().advance(run.index);
         if self.is_owner_of_shared {
-            // After the shared one, so that who sees this one finds that one as great.
+            // After the shared cursor: a thread that sees this value finds the shared one at least as great.
             self.own.hot().advance(run.index);
         }
         if number == run.end {
@@ -351,7 +351,7 @@ impl RingBuffer {
         next
     }
 
-    /// What a taker has to know of the ring.
+    /// The options and the threshold, for the header of shared memory.
     pub(crate) fn shape(&self) -> (&RingOptions, u64) {
         (&self.options, self.threshold)
     }

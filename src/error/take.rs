@@ -71,12 +71,12 @@ pub enum TakeError {
     #[doc(hidden)]
     #[error("the process that owns the ring has ended; start it again, and then this one")]
     OwnerEnded,
-    /// The process that owns the shared ring has done nothing for longer than the taker allows: it is stopped, or gets no
-    /// processor. Takes succeed again once it continues.
+    /// The process that owns the shared ring has been inactive for longer than the taker allows: it is stopped, or gets no
+    /// processor time. Takes succeed again once it continues.
     #[doc(hidden)]
     #[error(
-        "the process that owns the ring has done nothing for {pause}, longer than max_owner_pause allows; \
-         see whether it is stopped"
+        "the process that owns the ring has been inactive for {pause}, longer than max_owner_pause allows; \
+         check whether it is stopped"
     )]
     OwnerPaused {
         /// For how long.

@@ -1,6 +1,7 @@
-//! What handles for one thread or many take blocks of uids from.
+//! The generators that local and per-thread handles take blocks of uids from.
 
-/// A generator that handles take blocks of uids from: [`CachedUidGenerator`](crate::CachedUidGenerator).
+/// A generator that [`LocalGenerator`](crate::LocalGenerator) and [`PerThreadGenerator`](crate::PerThreadGenerator) take
+/// blocks of uids from, such as [`CachedUidGenerator`](crate::CachedUidGenerator).
 ///
 /// The trait is sealed.
 pub trait BlockSource: sealed::Blocks {}
@@ -17,15 +18,15 @@ pub(super) mod sealed {
     // Nobody outside the crate can name the trait.
     #[allow(private_bounds)]
     pub trait Blocks: AsyncUidGenerator + Waiting<Error = TakeError> + Sized {
-        /// Whether forked children take from it, too. Then a handle asks whether its block is of this process; otherwise
-        /// nothing is fresh in a child.
+        /// Whether forked children take from it, too. If so, handles must check that this process took their block. If
+        /// not, nothing is fresh in a child.
         const SURVIVES_FORKS: bool;
 
         /// Takes up to 255 consecutive uids of one tick.
         fn try_take_block(&self) -> Result<Range<u64>, TakeError>;
 
         /// Returns whether a number of a block may still be handed out. If not, [`is_fresh_now`](Self::is_fresh_now)
-        /// tells for sure.
+        /// decides.
         fn is_fresh(&self, number: u64) -> bool;
 
         /// [`is_fresh`](Self::is_fresh), off the fast path.

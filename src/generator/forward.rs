@@ -39,6 +39,25 @@ macro_rules! inherent {
                 UidGenerator::try_next_uid(self)
             }
 
+            /// Async [`next_uid`](Self::next_uid): pending while that would wait. If a uid is ready, the first poll
+            /// returns it.
+            ///
+            /// A poll that takes a uid returns it, so dropping the future loses none. See docs/async.md.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::next_uid`].
+            #[inline]
+            pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
+                match UidGenerator::try_next_uid(self) {
+                    Ok(uid) => Ok(uid),
+                    Err(error) => {
+                        let again = || UidGenerator::try_next_uid(self);
+                        waiting::follow_policy_async(self, error, again).await
+                    }
+                }
+            }
+
             /// Fills all of `out` with increasing uids. Whenever nothing is ready, the take policy applies anew.
             ///
             /// # Errors
@@ -103,29 +122,10 @@ inherent!([] CachedUidGenerator);
 inherent!([C: Clock] ClockedUidGenerator<C>);
 inherent!([] SharedRing);
 
-/// The methods for tasks.
+/// More methods for tasks, of generators that no forked child takes from and that may have a lease.
 macro_rules! inherent_async {
     ([$($parameters:tt)*] $generator:ty) => {
         impl<$($parameters)*> $generator {
-            /// Async [`next_uid`](Self::next_uid): pending while that would wait. If a uid is ready, the first poll
-            /// returns it.
-            ///
-            /// A poll that takes a uid returns it, so dropping the future loses none. See docs/async.md.
-            ///
-            /// # Errors
-            ///
-            /// As [`UidGenerator::next_uid`].
-            #[inline]
-            pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
-                match UidGenerator::try_next_uid(self) {
-                    Ok(uid) => Ok(uid),
-                    Err(error) => {
-                        let again = || UidGenerator::try_next_uid(self);
-                        waiting::follow_policy_async(self, error, again).await
-                    }
-                }
-            }
-
             /// Appends `count` increasing uids to `out` without blocking the thread. Whenever nothing is ready, the
             /// take policy applies anew.
             ///

@@ -39,7 +39,7 @@ use crate::waiting;
 pub struct LocalGenerator<G> {
     /// What is left of the block.
     run: Range<u64>,
-    /// The process that took it. Only looked at if the generator survives forks.
+    /// The process that took the block. Read only if the generator survives forks.
     taken_by: ForkToken,
     generator: G,
     /// Makes the type `!Sync`. Its methods take `&mut self`, so sharing it would be a mistake.
@@ -186,7 +186,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         if self.is_own() { self.run.clone() } else { 0..0 }
     }
 
-    /// Continues with this block, which has just been taken, or is the rest of the last one; returns its first uid.
+    /// Makes this the current block, and returns its first uid.
     fn begin(&mut self, run: Range<u64>) -> Uid {
         if G::Target::SURVIVES_FORKS {
             self.taken_by = ForkToken::current();

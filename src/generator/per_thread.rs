@@ -42,7 +42,7 @@ use crate::waiting;
 /// ```
 pub struct PerThreadGenerator<G> {
     shards: Shards<Shard>,
-    /// The process of the shards. Only looked at if the generator survives forks.
+    /// The process that made the shards. Read only if the generator survives forks.
     made_by: ForkToken,
     generator: G,
 }
@@ -55,7 +55,8 @@ impl CachedUidGenerator {
 }
 
 impl SharedRing {
-    /// Returns a handle for many threads. In a forked child it takes from the ring one by one: make another one there.
+    /// Returns a handle for many threads. In a forked child, an inherited handle takes uids from the ring one by one: make
+    /// a new one there.
     pub fn per_thread(&self) -> PerThreadGenerator<&Self> {
         PerThreadGenerator::new(self)
     }
@@ -186,7 +187,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         self.shards.find().filter(|_| !self.is_inherited())
     }
 
-    /// Returns whether the shards are those of the process that this one was forked from.
+    /// Returns whether a parent process made the shards.
     #[inline]
     fn is_inherited(&self) -> bool {
         G::Target::SURVIVES_FORKS && self.made_by.is_forked_child()

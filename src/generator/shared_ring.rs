@@ -26,7 +26,7 @@ use crate::sync::{
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 
-/// What no mark is, which has 32 bits.
+/// Equal to no mark: marks have 32 bits.
 const NO_MARK: u64 = u64::MAX;
 
 /// How often a thread that waits for a stopped owner looks again.
@@ -37,7 +37,8 @@ const TASK_NAP: Duration = Duration::from_millis(2);
 
 /// Takes uids from a ring that processes share: in the process of its generator and in forked children, and theirs.
 ///
-/// Takes never pad. If nothing is ready, they wake the generator's padder.
+/// Takes never pad. If nothing is ready, they wake the generator's padder. A task that waits looks again every 2 ms. If it
+/// waited when its process was forked, its future ends with [`TakeError::Forked`] in the child.
 #[derive(Debug)]
 pub struct SharedRing {
     /// The ring's words, without indirection.
@@ -47,7 +48,7 @@ pub struct SharedRing {
     worker_id: u64,
     take_policy: TakePolicy,
     owner: Owner,
-    /// The mark with which a take need not look at the owner, or `NO_MARK` if it always does.
+    /// The mark that lets a take skip the look at the owner, or `NO_MARK` if every take must look.
     usual_mark: AtomicU64,
     /// In milliseconds.
     max_owner_pause: Option<u64>,
@@ -80,18 +81,19 @@ impl SharedRing {
         }
     }
 
-    /// Sets what a take does if nothing is ready, instead of what the generator's does.
+    /// Sets what a take does if nothing is ready; the generator's take policy if not set.
     #[must_use]
     pub fn take_policy(mut self, policy: TakePolicy) -> Self {
         self.take_policy = policy;
         self
     }
 
-    /// Sets for how long the owner may do nothing before takes fail with [`TakeError::OwnerPaused`]; without limit if not
-    /// set. Then the takers of a stopped owner continue until the ring is dry, and their uids fall behind the clock.
+    /// Sets how long the owner may be inactive before takes fail with [`TakeError::OwnerPaused`]. Without a limit, which
+    /// is the default, takes continue after the owner was stopped until the ring is dry, and their uids fall behind the
+    /// clock.
     ///
-    /// The owner is known to run by its refresh, which comes every 100 ms or as its builder says, and later on a busy
-    /// machine: allow for several. Each take then reads a clock, which makes it take about twice as long.
+    /// The owner shows that it is active at each [`refresh`](crate::generator::CachedBuilder::refresh), which may be late
+    /// on a busy machine, so allow several intervals. With a limit, each take reads a clock and costs about twice as much.
     #[must_use]
     pub fn max_owner_pause(mut self, limit: impl Into<Option<Duration>>) -> Self {
         let limit = limit.into();
@@ -99,21 +101,6 @@ impl SharedRing {
         let usual_mark = if limit.is_some() { NO_MARK } else { self.owner.mark.into() };
         self.usual_mark = AtomicU64::new(usual_mark);
         self
-    }
-
-    /// Async [`next_uid`](Self::next_uid): pending while that would wait. If a uid is ready, the first poll returns it.
-    ///
-    /// A poll that takes a uid returns it, so dropping the future loses none. A task that waits looks again every 2 ms.
-    /// If it waited when its process was forked, it ends with [`TakeError::Forked`] in the child.
-    ///
-    /// # Errors
-    ///
-    /// As [`UidGenerator::next_uid`].
-    pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
-        match self.try_next_uid() {
-            Ok(uid) => Ok(uid),
-            Err(error) => waiting::follow_policy_async(self, error, || self.try_next_uid()).await,
-        }
     }
 
     /// Appends `count` increasing uids to `out` without blocking the thread. Whenever nothing is ready, the take policy
@@ -166,13 +153,13 @@ impl SharedRing {
         facts.iter().for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
     }
 
-    /// Looks at the mark, and asks the kernel: a peer may have overwritten the mark, and only that tells of an exec.
+    /// Checks the mark and the owner's process. Only the mark tells of an exec, but a peer may have overwritten it.
     fn check_owner(&self) -> Result<(), TakeError> {
         let mark = self.memory.hot().mark.load(Ordering::Relaxed);
         if self.owner.has_ended(mark) { Err(TakeError::OwnerEnded) } else { Ok(()) }
     }
 
-    /// Says whether the owner has refreshed the ring in time.
+    /// Returns an error if the owner has not refreshed the ring in time.
     fn check_pause(&self) -> Result<(), TakeError> {
         let Some(limit) = self.max_owner_pause else { return Ok(()) };
         match self.ring.owners_pause() {
@@ -186,12 +173,12 @@ impl SharedRing {
     /// Returns whether a take need not look at the owner.
     #[inline]
     fn is_as_usual(&self) -> bool {
-        // Relaxed: the kernel changes the one, and a close the other, at some time.
+        // Relaxed: a take may miss a change that is made at the same time.
         let mark = self.memory.hot().mark.load(Ordering::Relaxed);
         u64::from(mark) == self.usual_mark.load(Ordering::Relaxed)
     }
 
-    /// Says why nothing may be taken.
+    /// Returns an error if nothing may be taken.
     #[cold]
     fn look(&self) -> Result<(), TakeError> {
         if self.is_closed.load(Ordering::Relaxed) {
@@ -260,7 +247,7 @@ impl UidGenerator for SharedRing {
         }
     }
 
-    /// For this handle, in this process.
+    /// Closes this handle in this process, not the ring.
     fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.usual_mark.store(NO_MARK, Ordering::Relaxed);
@@ -302,7 +289,7 @@ impl Waiting for SharedRing {
 
     fn pause(&self, rejections: &mut Rejections<'_>, error: TakeError) -> Result<Pause, TakeError> {
         match rejections.next(error)? {
-            // There may be uids, so that it would not sleep.
+            // `park` returns at once if uids are ready.
             Pause::Sleep(left) if matches!(error, TakeError::OwnerPaused { .. }) => {
                 Ok(Pause::Nap(left.map_or(NAP, |left| left.min(NAP))))
             }

@@ -22,7 +22,7 @@ fn shared() -> (Producer, [RingBuffer; 2]) {
     (producer, [(); 2].map(|()| ring.for_all_processes()))
 }
 
-/// Makes the model for a death after 0, 1, 2, … operations, until there is none: the work has fewer.
+/// Checks the model with a death after 0, 1, 2, … operations, until the work ends before the death.
 fn wherever_it_dies(
     preemptions: usize,
     model: impl Fn(u32) -> bool + Send + Sync + Copy + 'static,

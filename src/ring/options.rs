@@ -94,7 +94,7 @@ impl RingOptions {
         self
     }
 
-    /// Whether the runs are [far apart](Self::spaced), and the binary logarithm of their length.
+    /// Whether the runs are [far apart](Self::spaced), and the base-2 logarithm of their length.
     pub(crate) fn spacing(&self) -> (bool, u32) {
         (self.spaced, self.run_bits)
     }

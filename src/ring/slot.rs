@@ -55,7 +55,8 @@ impl Slot {
         // Acquire: pairs with the Release fence in `write`, and keeps the second look at the
         // flag after these loads.
         let [first, end, before] = self.fields().map(|field| field.load(Ordering::Acquire));
-        // Ordered by the loads above. Acquire: who finds another flag also sees that the cursor has passed this run.
+        // Ordered by the loads above. Acquire: a thread that finds another flag also sees that the cursor has passed
+        // this run.
         let is_there = self.flag.load(Ordering::Acquire) == index;
         // A process that shares the ring may have written anything.
         let is_possible = first <= end && end <= MAX_END;

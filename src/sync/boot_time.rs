@@ -15,8 +15,8 @@ pub(crate) fn boot_time() -> Option<Duration> {
     read(CLOCK)
 }
 
-/// Milliseconds that all processes of the host count alike, up to 10 ms late. The time that the machine is suspended does
-/// not count.
+/// Milliseconds since the machine was started, suspended time excluded, up to 10 ms late. The same for all processes of a
+/// time namespace.
 #[cfg(target_os = "linux")]
 pub(crate) fn coarse_millis() -> u64 {
     let time = read(libc::CLOCK_MONOTONIC_COARSE).unwrap_or_default();

@@ -97,7 +97,7 @@ impl EventCount {
         loop {
             let newest = NEVER.newest();
             let ours = newest.filter(|event| !event.fork_token.is_forked_child());
-            // Of one that was forked from, there is a new one.
+            // A forked child needs one of its own.
             if let Some(event) = ours {
                 return event;
             }

@@ -1,5 +1,4 @@
-//! Atomics of the model checker whose threads may stop for good, as a process does that is killed: after any of their
-//! operations, the rest of what they would have done does not happen.
+//! Atomics of the model checker that can stop their thread for good before any operation, as SIGKILL stops a process.
 
 #![cfg_attr(not(test), allow(dead_code))]
 
@@ -16,8 +15,8 @@ loom::thread_local!(
 /// What ends a thread.
 struct Death;
 
-/// Does the work, but for what comes after this many operations. Returns `None` if it died. Nothing may be dropped in the
-/// work that changes what others share: a process that is killed would not.
+/// Does the work, and stops after this many operations; then it returns `None`. The work must not hold anything whose
+/// destructor changes what others share: a killed process runs no destructors.
 pub(crate) fn dies_after<T>(operations: u32, work: impl FnOnce() -> T) -> Option<T> {
     LEFT.with(|left| left.set(Some(operations)));
     let outcome = catch_unwind(AssertUnwindSafe(work));

@@ -90,7 +90,7 @@ pub(crate) struct RingWords {
     pub(crate) held: AtomicU64,
     /// 1 if the producer comes by itself before the takers need it. Then half the threshold applies.
     pub(crate) foreseen: AtomicU64,
-    /// When the producer refreshed a ring last that processes share, in `coarse_millis`.
+    /// When the producer of a shared ring refreshed it last, as `coarse_millis`.
     pub(crate) refreshed: AtomicU64,
     _far_apart: LinePair,
     pub(crate) counters: RingCounters,

@@ -10,7 +10,7 @@ use uidring_testkit::fork::alone;
 
 use super::{all_distinct, fork, generator, write};
 
-/// What a handle of the parent gives in the parent, its child and its grandchild.
+/// Takes from one handle in the parent, its child and its grandchild, and checks that the uids are distinct.
 fn check(mut take: impl FnMut() -> u64, name: &str) {
     let mut all = vec![take()];
     let child = fork(|to| {
@@ -65,7 +65,7 @@ fn a_child_continues_no_block_of_its_parent() {
     check(take, "per thread, filled at once");
 }
 
-/// Handles take blocks in a child, too: of the parent's, a local one does; one for many threads has to be made there.
+/// In a child, an inherited local handle and a new per-thread handle take blocks.
 #[test]
 fn handles_of_a_child_take_blocks() {
     let _alone = alone();

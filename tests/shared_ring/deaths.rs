@@ -28,8 +28,8 @@ const WAYS: [&str; 8] = [
     "kill after a peer punched holes",
 ];
 
-/// A process in between owns the ring, and its children take from it after it died. They have no thread that looks: each
-/// takes, waits for the death, and takes again.
+/// A child of the test owns the ring, and its own children take from it after it has died. No thread watches the owner for
+/// them: each takes, waits for the death, and takes again.
 #[test]
 fn the_next_take_tells_of_the_owners_death() {
     let _alone = alone();

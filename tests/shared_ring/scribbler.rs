@@ -12,7 +12,8 @@ use uidring_testkit::fork::alone;
 
 use super::{fork, generator, write};
 
-/// A peer writes random bytes all over the memory, and punches holes into it. The owner goes on with its other work, and its other rings.
+/// A peer writes random bytes all over the memory, and punches holes into it. The owner goes on with its other work, and its
+/// other rings.
 #[test]
 fn a_scribbler_ends_the_ring_and_nothing_else() {
     let _alone = alone();

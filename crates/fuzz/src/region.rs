@@ -12,8 +12,8 @@ use uidring::generator::SharedRing;
 use uidring::policy::TakePolicy;
 use uidring::{Bits, CachedUidGenerator, Layout, Tick, Timestamp, Uid};
 
-/// Writes to the memory of a ring: each ten bytes are a place and a value. What is left at the end shortens it. It is
-/// refused, or takes from it end.
+/// Changes the memory of a ring: ten bytes each are an offset and a value, and the rest shortens the memory. Attaching to
+/// it fails, or all takes from it return.
 pub(crate) fn attach(input: &[u8]) {
     let mut bytes = valid().to_vec();
     let (writes, rest) = input.as_chunks::<10>();
@@ -37,7 +37,7 @@ pub(crate) fn attach(input: &[u8]) {
     }
 }
 
-/// The memory of a ring of eight runs, which has been taken from.
+/// Returns the memory of a ring of eight runs, after some takes.
 fn valid() -> &'static [u8] {
     static VALID: OnceLock<Vec<u8>> = OnceLock::new();
     VALID.get_or_init(|| {

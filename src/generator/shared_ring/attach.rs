@@ -1,4 +1,4 @@
-//! A shared ring by its descriptors, for processes that are no children of its owner.
+//! Attaching to a shared ring by its descriptors, for processes that were not forked from its owner.
 
 use std::fmt::Display;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -101,8 +101,8 @@ impl<W: Words> WipeOnForkMemory<W> {
 
     #[inline]
     pub(crate) fn words(&self) -> &W {
-        // SAFETY: the words are in the mapping, at the start of a page or behind a header, and `self` keeps it. They are as `Words`
-        // promises: zeros are valid, and so is whatever others store meanwhile.
+        // SAFETY: the words are in the mapping, at the start of a page or behind a header, and `self` keeps it. They are
+        // as `Words` promises: zeros are valid, and so is whatever others store meanwhile.
         unsafe { self.words.as_ref() }
     }
 

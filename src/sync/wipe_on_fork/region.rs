@@ -1,5 +1,4 @@
-//! A ring's memory that processes share: a header, the words and the slots, in a memory file. The book's page on host
-//! rings describes the format.
+//! The memory of a ring that processes share: a header, the words and the slots, in a memory file.
 // The words are behind the header.
 #![allow(unsafe_code)]
 
@@ -14,7 +13,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// `uidring` and a zero, as a little-endian number.
 const MAGIC: u64 = u64::from_le_bytes(*b"uidring\0");
 
-/// The format's. It changes whenever a taker of the old one could not take.
+/// The version of the format. It changes whenever takers of the old format could not take.
 const VERSION: u64 = 1;
 
 const WORDS_AT: usize = size_of::<RegionHeader>();
