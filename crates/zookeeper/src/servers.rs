@@ -143,7 +143,12 @@ impl ZooKeeperServers {
     }
 
     pub(super) fn connector(&self) -> Connector {
-        let connector = Client::connector().with_session_timeout(self.session_timeout);
+        // How long a server may be silent before the client tries another one. A quarter leaves time for three tries
+        // before the lease ends, at nine tenths of the session; a busy server needs a second.
+        let patience = (self.session_timeout / 4).max(Duration::from_secs(1));
+        let connector = Client::connector()
+            .with_session_timeout(self.session_timeout)
+            .with_connection_timeout(patience);
         match &self.auth {
             Some(Credentials { user, password }) => {
                 connector.with_auth("digest", format!("{user}:{password}").as_bytes())

@@ -14,8 +14,8 @@ use crate::leaf::{chain, wait_until};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
-/// A client takes four tenths of it to notice that its server is silent, and nine tenths are the lease:
-/// what is left is for an election, on a busy machine.
+/// A client takes a quarter of it to notice that its server is silent, and another quarter if it tries that one
+/// again. Nine tenths are the lease: the rest is for an election, on a busy machine.
 const SESSION: Duration = Duration::from_secs(20);
 
 /// For an instance that is to lose it.
