@@ -201,16 +201,14 @@ pub enum Error {
         found: &'static str,
     },
 
-    /// A ring that processes share cannot be made so.
-    #[doc(hidden)]
+    /// The generator's ring cannot be [shared](crate::generator::CachedBuilder::shared).
     #[error("the generator's ring cannot be shared: {problem}")]
     Shared {
         /// Why.
         problem: String,
     },
 
-    /// The descriptors are not those of a shared ring.
-    #[doc(hidden)]
+    /// The descriptors are not those of a [shared ring](crate::SharedRing::attach).
     #[error("cannot attach to a shared ring: {problem}")]
     Attach {
         /// What was found.

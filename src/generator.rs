@@ -36,7 +36,6 @@ pub use self::clocked::{
 pub use self::local::GeneratorRef;
 #[cfg(feature = "simulation")]
 pub use self::register::ELSEWHERE;
-#[doc(hidden)]
-pub use self::shared_ring::SharedRing;
+pub(crate) use self::shared_ring::SharedRing;
 pub use self::uid_generator::Uids;
 pub(crate) use self::uid_generator::{AsyncUidGenerator, UidGenerator};

@@ -108,6 +108,10 @@ mod docs_segments {}
 #[doc = include_str!("../docs/async.md")]
 mod docs_async {}
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/host-rings.md")]
+mod docs_host_rings {}
+
 mod chain;
 mod error;
 mod future;
@@ -124,6 +128,7 @@ pub use crate::generator::cached::CachedUidGenerator;
 pub use crate::generator::clocked::{ClockedUidGenerator, DefaultUidGenerator};
 pub use crate::generator::local::LocalGenerator;
 pub use crate::generator::per_thread::PerThreadGenerator;
+pub use crate::generator::shared_ring::SharedRing;
 pub use crate::generator::uid_generator::{AsyncUidGenerator, UidGenerator};
 pub use crate::layout::{Bits, Decoded, Fields, Layout, Tick};
 pub use crate::segment::generator::SegmentGenerator;

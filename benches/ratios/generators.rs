@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-use uidring::generator::SharedRing;
+use uidring::SharedRing;
+use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
 use uidring::generator::{CachedBuilder, OnClockBack};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};

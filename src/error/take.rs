@@ -67,13 +67,12 @@ pub enum TakeError {
     /// The generator was closed, or the producer of its ring is gone.
     #[error("the generator is closed")]
     Closed,
-    /// The process that owns the shared ring has ended. This is permanent.
-    #[doc(hidden)]
+    /// The process that owns the [shared ring](crate::SharedRing) has ended. This is permanent.
     #[error("the process that owns the ring has ended; start it again, and then this one")]
     OwnerEnded,
-    /// The process that owns the shared ring has been inactive for longer than the taker allows: it is stopped, or gets no
-    /// processor time. Takes succeed again once it continues.
-    #[doc(hidden)]
+    /// The process that owns the shared ring has been inactive for longer than
+    /// [`max_owner_pause`](crate::SharedRing::max_owner_pause): it is stopped, or gets no processor time. Takes succeed
+    /// again once it continues.
     #[error(
         "the process that owns the ring has been inactive for {pause}, longer than max_owner_pause allows; \
          check whether it is stopped"

@@ -16,10 +16,10 @@ use crossbeam_utils::CachePadded;
 
 use self::new_worker::NewWorker;
 use self::worker_ring::WorkerRing;
+use super::SharedRing;
 use super::UidGenerator;
 use super::block_source::sealed::Blocks;
 use super::counters::Counters;
-use super::shared_ring::SharedRing;
 use crate::clock::{Clock, read};
 use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
@@ -135,8 +135,8 @@ impl CachedUidGenerator {
         }
     }
 
-    /// Returns a handle that forked children take from as well, if the ring is [shared](CachedBuilder::shared).
-    #[doc(hidden)]
+    /// Returns a handle that forked children can take from, too; `None` if the ring is not
+    /// [shared](CachedBuilder::shared).
     pub fn shared_ring(&self) -> Option<SharedRing> {
         let (owner, WorkerRing { worker_id, ring, .. }) = (&self.shared.as_ref()?.1, &*self.first);
         let (ring, take_policy) = (ring.for_all_processes(), self.take_policy.clone());

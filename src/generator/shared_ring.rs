@@ -35,10 +35,26 @@ const NAP: Duration = Duration::from_millis(10);
 /// How often a task that waits looks again.
 const TASK_NAP: Duration = Duration::from_millis(2);
 
-/// Takes uids from a ring that processes share: in the process of its generator and in forked children, and theirs.
+/// Takes uids from a generator's ring in any process that shares it: the generator's own, its forked children, and
+/// processes that [attach](Self::attach).
 ///
-/// Takes never pad. If nothing is ready, they wake the generator's padder. A task that waits looks again every 2 ms. If it
-/// waited when its process was forked, its future ends with [`TakeError::Forked`] in the child.
+/// ```
+/// # #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))] {
+/// use uidring::CachedUidGenerator;
+///
+/// let generator = CachedUidGenerator::builder().worker_id(7).shared().build()?;
+/// let ring = generator.shared_ring().expect("the ring is shared");
+/// // From now on, forked children can take, too.
+/// println!("{}", ring.next_uid()?);
+/// # }
+/// # Ok::<(), uidring::Error>(())
+/// ```
+///
+/// Uids are strictly ordered over all processes: if one take returns before another begins, its uid is smaller.
+///
+/// Takes never pad. If nothing is ready, they wake the padder in the generator's process. Once that process has ended,
+/// they return [`TakeError::OwnerEnded`]. A task that waits looks again every 2 ms. If it waited when its process was
+/// forked, its future returns [`TakeError::Forked`] in the child.
 #[derive(Debug)]
 pub struct SharedRing {
     /// The ring's words, without indirection.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use uidring::generator::SharedRing;
+use uidring::SharedRing;
 use uidring::{Error, TakeError};
 use uidring_testkit::fork::alone;
 

@@ -9,9 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::ManualClock;
-use uidring::generator::SharedRing;
 use uidring::policy::TakePolicy;
-use uidring::{TakeError, Timestamp, Uid};
+use uidring::{SharedRing, TakeError, Timestamp, Uid};
 use uidring_testkit::fork::alone;
 
 use super::scribbler::mapping;

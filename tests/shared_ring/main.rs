@@ -16,9 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::ManualClock;
-use uidring::generator::{CachedBuilder, SharedRing};
+use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
-use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
+use uidring::{Bits, CachedUidGenerator, Layout, SharedRing, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::fork::alone;
 use uidring_testkit::namespace::fresh;
 

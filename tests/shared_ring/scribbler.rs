@@ -6,8 +6,8 @@ use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::SharedRing;
 use uidring::TakeError;
-use uidring::generator::SharedRing;
 use uidring_testkit::fork::alone;
 
 use super::{fork, generator, write};

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::generator::SharedRing;
+use uidring::SharedRing;
 use uidring::{TakeError, Uid};
 use uidring_testkit::fork::alone;
 use uidring_testkit::history::{Checker, Form, Run};

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use uidring::generator::SharedRing;
+use uidring::SharedRing;
 use uidring::policy::TakePolicy;
 use uidring::{Bits, CachedUidGenerator, Layout, Tick, Timestamp, Uid};
 

@@ -177,8 +177,14 @@ impl CachedBuilder {
         self
     }
 
-    /// Puts the ring into memory that forked children share. Only on Linux, x86-64 and AArch64.
-    #[doc(hidden)]
+    /// Puts the ring into memory that other processes can share: forked children, and processes that get its
+    /// descriptors. They take from a [`SharedRing`]. This process stays the ring's owner: only its padder fills the ring.
+    ///
+    /// Only on Linux 5.3 or later, x86-64 and AArch64, without a [`padder`](Self::padder) of your own and without
+    /// [`OnClockBack::NewWorkerId`]. Otherwise [`build`](Self::build) returns [`Error::Shared`].
+    ///
+    /// [`SharedRing`]: crate::SharedRing
+    /// [`OnClockBack::NewWorkerId`]: super::OnClockBack::NewWorkerId
     #[must_use]
     pub fn shared(mut self) -> Self {
         self.own.is_shared = true;
@@ -198,6 +204,7 @@ impl CachedBuilder {
     /// - [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] if another generator of this process, or of its
     ///   parent, may issue the same uids; [`Error::Forked`] with a padder of a parent process, and in a child that the
     ///   clock or a lease's store forked.
+    /// - [`Error::Shared`] if the ring cannot be [`shared`](Self::shared).
     /// - [`Error::Thread`] if a thread cannot be started. With a lease also [`Error::LeaseLayout`] and its store's
     ///   errors; with a source, that source's errors.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
