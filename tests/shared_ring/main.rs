@@ -7,7 +7,6 @@ mod attach;
 mod blocks;
 mod deaths;
 mod scribbler;
-mod storm;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -20,6 +19,7 @@ use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::{Bits, CachedUidGenerator, Layout, SharedRing, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::fork::alone;
+use uidring_testkit::host_storm::{Owners, storm};
 use uidring_testkit::namespace::fresh;
 
 /// With room for the takes of all: 2^22 uids a second.
@@ -97,6 +97,11 @@ fn all_distinct(mut all: Vec<u64>) {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), count, "uids repeat");
+}
+
+#[test]
+fn a_storm_of_deaths_repeats_nothing() {
+    storm(Owners::Different, generator_of);
 }
 
 #[test]

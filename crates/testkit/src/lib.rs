@@ -24,6 +24,8 @@ pub mod etcd;
 #[cfg(unix)]
 pub mod fork;
 pub mod history;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub mod host_storm;
 pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;

@@ -1,21 +1,22 @@
-//! Takers of all forms that are killed and started again, forks among them, and owners that are killed or close.
-//!
-//! It lasts three seconds, or `UIDRING_STORM_SECONDS`.
+//! A storm over the processes that share a ring: takers of all forms are killed and replaced, some fork, and owners are
+//! killed or close. All that they took is checked.
+// std has no fork, and no waiting for forked children.
+#![allow(unsafe_code)]
 
+use std::collections::HashSet;
 use std::env;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::SharedRing;
-use uidring::{TakeError, Uid};
-use uidring_testkit::fork::alone;
-use uidring_testkit::history::{Checker, Form, Run};
+use uidring::{CachedUidGenerator, SharedRing, TakeError, Uid};
 
-use super::generator_of;
+use crate::fork::alone;
+use crate::history::{Checker, Form, Run};
 
 const TAKERS: usize = 16;
 
@@ -31,8 +32,22 @@ const LOSS: u64 = (BATCH * FILL + 2 * 255 + 1) as u64;
 /// Instead of a form: the owner's report, of how many takers there were and how many uids they took.
 const SUMMARY: u64 = u64::MAX;
 
-#[test]
-fn a_storm_of_deaths_repeats_nothing() {
+/// What the uids of consecutive owners have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Owners {
+    /// Each has a worker id of its own. Uids are in order within an owner's life.
+    Different,
+    /// All have the same one, leased. Each owner's uids are above those of the owners before it.
+    InOneOrder,
+}
+
+/// Builds each owner's generator in a process of its own, from the owner's number. Lasts three seconds, or
+/// `UIDRING_STORM_SECONDS`.
+///
+/// # Panics
+///
+/// If a uid repeats, is out of order, or is lost without a death to explain it.
+pub fn storm(owners: Owners, make: impl Fn(u64) -> CachedUidGenerator) {
     let _alone = alone();
     let seconds = env::var("UIDRING_STORM_SECONDS").ok().and_then(|text| text.parse().ok());
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(3));
@@ -41,13 +56,13 @@ fn a_storm_of_deaths_repeats_nothing() {
     let (mut checker, mut lives, mut takers, mut uids, mut lost) = (Checker::default(), 0, 0, 0, 0);
     while lives < 2 || Instant::now() < end && lives < 1_000 {
         lives += 1;
-        // Each owner has a worker id of its own. Takes are in order within its life.
-        checker.begin_another();
+        if owners == Owners::Different {
+            checker.begin_another();
+        }
         let closes = lives % 2 == 0;
-        let (history, summary) = live(lives, closes, seed.wrapping_add(lives));
+        let (history, summary) = live(|| make(lives), closes, seed.wrapping_add(lives));
         let taken: u64 = history.iter().map(|run| run.last - run.first + 1).sum();
-        let processes: std::collections::HashSet<_> =
-            history.iter().map(|run| run.thread).collect();
+        let processes: HashSet<_> = history.iter().map(|run| run.thread).collect();
         takers += processes.len();
         uids += taken;
         assert_eq!(summary.is_some(), closes, "life {lives}, seed {seed}");
@@ -66,7 +81,11 @@ fn a_storm_of_deaths_repeats_nothing() {
 }
 
 /// The life of an owner. Returns what its takers took, and if it closed, its report.
-fn live(life: u64, closes: bool, seed: u64) -> (Vec<Run>, Option<(u64, u64)>) {
+fn live(
+    make: impl Fn() -> CachedUidGenerator,
+    closes: bool,
+    seed: u64,
+) -> (Vec<Run>, Option<(u64, u64)>) {
     let mut pipe = [0; 2];
     // SAFETY: the owner ends without running destructors.
     let (owner, output) = unsafe {
@@ -76,7 +95,9 @@ fn live(life: u64, closes: bool, seed: u64) -> (Vec<Run>, Option<(u64, u64)>) {
         let [output, input] = pipe.map(|end| File::from_raw_fd(end));
         if owner == 0 {
             drop(output);
-            own(&input, life, closes, fastrand::Rng::with_seed(seed));
+            let random = fastrand::Rng::with_seed(seed);
+            // A panic must not run the destructors of the test.
+            let _ = catch_unwind(AssertUnwindSafe(|| own(&input, &make(), closes, random)));
             libc::kill(libc::getpid(), libc::SIGKILL);
             unreachable!();
         }
@@ -91,7 +112,7 @@ fn live(life: u64, closes: bool, seed: u64) -> (Vec<Run>, Option<(u64, u64)>) {
         libc::kill(-owner, libc::SIGKILL);
         libc::waitpid(owner, std::ptr::null_mut(), 0);
     }
-    read.unwrap_or_else(|_| panic!("a taker does not end: life {life}, seed {seed}"))
+    read.unwrap_or_else(|_| panic!("a taker does not end: seed {seed}"))
 }
 
 fn read(mut output: File) -> (Vec<Run>, Option<(u64, u64)>) {
@@ -116,10 +137,9 @@ fn read(mut output: File) -> (Vec<Run>, Option<(u64, u64)>) {
 }
 
 /// In a process of its own.
-fn own(input: &File, life: u64, closes: bool, mut random: fastrand::Rng) {
+fn own(input: &File, generator: &CachedUidGenerator, closes: bool, mut random: fastrand::Rng) {
     // SAFETY: it is about this process.
     unsafe { libc::setpgid(0, 0) };
-    let generator = generator_of(life);
     let ring = generator.shared_ring().expect("shared");
     let mut started = 0;
     let mut start = |random: &mut fastrand::Rng| {
@@ -185,7 +205,7 @@ fn take(ring: &SharedRing, input: &File, mut random: fastrand::Rng) {
             let count = match taken {
                 Ok(count) => count,
                 Err(TakeError::Empty) => 0,
-                Err(TakeError::Closed | TakeError::OwnerEnded) => {
+                Err(TakeError::Closed | TakeError::OwnerEnded | TakeError::LeaseLost) => {
                     is_over = true;
                     0
                 }
