@@ -185,7 +185,7 @@ impl RingBuffer {
 
     /// Whether the ring was [ended](Self::end), or this is a forked child: nothing is fresh.
     pub(crate) fn is_ended(&self) -> bool {
-        self.hot().oldest() == MAX_END
+        self.own.hot().oldest() == MAX_END
     }
 
     /// Where tasks wait for runs.

@@ -156,7 +156,7 @@ impl HotWords {
 
     /// The oldest number that may be handed out; [`MAX_END`] if none may.
     pub(crate) fn oldest(&self) -> u64 {
-        MAX_END - self.freshness.load(Ordering::Relaxed)
+        MAX_END.saturating_sub(self.freshness.load(Ordering::Relaxed))
     }
 
     /// Marks numbers below this one stale. Has no effect after [`expire`](Self::expire) or in a forked

@@ -63,11 +63,7 @@ fn who_attached_sees_the_owner_end() {
     });
     let mut number = [0; 8];
     (&owner.output).read_exact(&mut number).expect("a descriptor");
-    let path = format!("/proc/{}/fd/{}", owner.id, u64::from_le_bytes(number));
-    let descriptors = || {
-        let memory = File::options().read(true).write(true).open(&path).expect("its memory");
-        [memory.into(), descriptor_of(owner.id)]
-    };
+    let descriptors = || descriptors_of(owner.id, u64::from_le_bytes(number));
     let ring = SharedRing::attach(descriptors()).expect("attaches");
     ring.next_uid().expect("the owner lives");
     let late = descriptors();
@@ -78,13 +74,17 @@ fn who_attached_sees_the_owner_end() {
     assert_eq!(ring.next_uid(), Err(TakeError::OwnerEnded));
 }
 
-fn descriptor_of(process: libc::pid_t) -> OwnedFd {
+/// Those of an owner, and of its memory by the number that it has there.
+pub(super) fn descriptors_of(owner: libc::pid_t, number: u64) -> [OwnedFd; 2] {
+    let path = format!("/proc/{owner}/fd/{number}");
+    let memory = File::options().read(true).write(true).open(path).expect("its memory");
     // SAFETY: the call returns a new descriptor.
-    unsafe {
-        let file = libc::syscall(libc::SYS_pidfd_open, process, 0);
+    let process = unsafe {
+        let file = libc::syscall(libc::SYS_pidfd_open, owner, 0);
         assert!(file >= 0);
         OwnedFd::from_raw_fd(file as i32)
-    }
+    };
+    [memory.into(), process]
 }
 
 #[test]

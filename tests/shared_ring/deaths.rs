@@ -1,23 +1,28 @@
 //! The owner dies in many ways, and the next take of each process tells.
 
-use std::fs::File;
+use std::env;
+use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::panic;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::clock::ManualClock;
+use uidring::clock::{Clock, ManualClock, SystemClock};
 use uidring::policy::TakePolicy;
 use uidring::{SharedRing, TakeError, Timestamp, Uid};
 use uidring_testkit::fork::alone;
 
+use super::attach::descriptors_of;
 use super::scribbler::mapping;
-use super::{fork, generator, small, write};
+use super::{builder_of, fork, generator, now, shared, small, write};
 
-const WAYS: [&str; 8] = [
+const WAYS: [&str; 10] = [
     "kill",
+    "kill and reap its memory",
+    "the padder panics",
     "stop and kill",
     "abort",
     "exec",
@@ -27,41 +32,64 @@ const WAYS: [&str; 8] = [
     "kill after a peer punched holes",
 ];
 
-/// A child of the test owns the ring, and its own children take from it after it has died. No thread watches the owner for
-/// them: each takes, waits for the death, and takes again.
+/// In nanoseconds.
+struct Times {
+    death: AtomicU64,
+    noticed: AtomicU64,
+}
+
+/// A child of the test owns the ring, and its own children take from it. No thread watches the owner for them: one takes,
+/// waits for the death, and takes again. The other one takes every millisecond.
 #[test]
 fn the_next_take_tells_of_the_owners_death() {
     let _alone = alone();
     for way in WAYS {
-        let mut owner = fork(|to| own(way, to));
-        let mut words = Vec::new();
-        let mut word = [0; 8];
-        while words.len() < 4 && owner.output.read_exact(&mut word).is_ok() {
-            words.push(u64::from_le_bytes(word));
-            if words.len() == 2 && way == "stop and kill" {
-                thread::sleep(Duration::from_millis(250));
-                owner.kill();
+        let times = shared::<Times>();
+        let mut owner = fork(|to| own(way, times, to));
+        let mut next = || {
+            let mut word = [0; 8];
+            owner.output.read_exact(&mut word).expect("a report");
+            u64::from_le_bytes(word)
+        };
+        let took = [next(), next()];
+        if way == "stop and kill" || way == "kill and reap its memory" {
+            thread::sleep(Duration::from_millis(250));
+            times.death.store(now(), Ordering::Relaxed);
+            // SAFETY: these calls are about our own child, which nobody has waited for.
+            unsafe {
+                let process = libc::syscall(libc::SYS_pidfd_open, owner.id, 0);
+                libc::kill(owner.id, libc::SIGKILL);
+                if way.contains("reap") {
+                    // As the kernel does when memory is short. It may come too late.
+                    libc::syscall(libc::SYS_process_mrelease, process, 0);
+                }
+                libc::close(process as i32);
             }
         }
+        let told = [next(), next()];
+        let [death, noticed] =
+            [&times.death, &times.noticed].map(|time| time.load(Ordering::Relaxed));
+        println!("{way}: noticed after {} µs", noticed.saturating_sub(death) / 1_000);
         owner.kill();
         owner.uids();
-        assert_eq!(words, [1; 4], "{way}");
+        assert_eq!((took, told), ([1; 2], [1; 2]), "{way}");
     }
 }
 
-fn own(way: &str, to: &File) -> ! {
-    let generator = generator();
+fn own(way: &str, times: &Times, to: &File) -> ! {
+    panic::set_hook(Box::new(|_| {}));
+    let generator = builder_of(1).clock(Faulty).build().expect("builds");
     let ring = generator.shared_ring().expect("shared");
     // The kernel closes them at an exec and at the process's end: then there is nothing more to read.
     let [(life, alive), (mut all_took, took)] = [pipe(), pipe()];
-    for _ in 0..2 {
+    for waits in [true, false] {
         // SAFETY: the child ends without running the parent's destructors.
         unsafe {
             if libc::fork() == 0 {
                 // It ends if it hangs.
                 libc::alarm(60);
                 drop(alive);
-                take(&ring, way, to, took, life);
+                take(&ring, way, to, took, waits.then_some(life), times);
                 libc::_exit(0);
             }
         }
@@ -83,25 +111,62 @@ fn own(way: &str, to: &File) -> ! {
             _ => {}
         }
     }
-    die(way)
+    die(way, times)
 }
 
-fn take(ring: &SharedRing, way: &str, to: &File, mut took: File, mut life: File) {
+/// A clock that panics once it shall.
+#[derive(Debug)]
+struct Faulty;
+
+static PANICS: AtomicBool = AtomicBool::new(false);
+
+impl Clock for Faulty {
+    fn now(&self) -> Timestamp {
+        assert!(!PANICS.load(Ordering::Relaxed), "a fault of the clock");
+        SystemClock.now()
+    }
+}
+
+fn take(
+    ring: &SharedRing,
+    way: &str,
+    to: &File,
+    mut took: File,
+    life: Option<File>,
+    times: &Times,
+) {
     let report = |is_good: bool| write(&[is_good.into()], to);
     report(ring.next_uid().is_ok());
     took.write_all(&[1]).expect("the owner reads");
-    let _ = life.read(&mut [0]);
-    if way.contains("spoilt") {
-        // The kernel closes files a little before it says that the process is over.
-        let begin = Instant::now();
-        while ring.next_uid().is_ok() && begin.elapsed() < Duration::from_secs(20) {}
+    let lives_on = way == "the padder panics";
+    match life {
+        Some(mut life) if !lives_on => {
+            let _ = life.read(&mut [0]);
+            // The kernel closes files a little before it says that the process is over.
+            if way.contains("spoilt") {
+                take_until_refused(ring);
+            }
+        }
+        _ => {
+            take_until_refused(ring);
+            times.noticed.fetch_max(now(), Ordering::Relaxed);
+        }
     }
     let takes = [ring.next_uid().err(), ring.try_next_uid().err(), ring.local().next_uid().err()];
     let fill = ring.fill(&mut [Uid::default()]).err().map(|error| error.error);
     let ended = Some(TakeError::OwnerEnded);
     // Memory of zeros is that of a closed ring.
-    let also = if way.contains("punched") { Some(TakeError::Closed) } else { ended };
+    let is_closed = lives_on || way.contains("punched");
+    let also = if is_closed { Some(TakeError::Closed) } else { ended };
     report(takes.iter().chain([&fill]).all(|error| *error == ended || *error == also));
+}
+
+/// Takes every millisecond.
+fn take_until_refused(ring: &SharedRing) {
+    let begin = Instant::now();
+    while ring.next_uid().is_ok() && begin.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn pipe() -> (File, File) {
@@ -117,7 +182,7 @@ fn pipe() -> (File, File) {
 /// Where the mark is in the memory.
 const MARK: usize = 400;
 
-fn die(way: &str) -> ! {
+fn die(way: &str, times: &Times) -> ! {
     let sleep = || {
         // SAFETY: it replaces this process.
         unsafe {
@@ -125,6 +190,10 @@ fn die(way: &str) -> ! {
             libc::execl(sleep, sleep, c"60".as_ptr(), ptr::null::<libc::c_char>());
         }
     };
+    let dies = || times.death.store(now(), Ordering::Relaxed);
+    if way != "kill with much memory" {
+        dies();
+    }
     // SAFETY: it ends this process.
     unsafe {
         match way {
@@ -132,16 +201,21 @@ fn die(way: &str) -> ! {
             "stop and kill" => {
                 libc::raise(libc::SIGSTOP);
             }
+            "kill and reap its memory" => {}
+            "the padder panics" => PANICS.store(true, Ordering::Relaxed),
             "exec" => sleep(),
             "exec by a thread" => {
                 let _ = thread::spawn(sleep).join();
             }
             "kill with much memory" => {
                 // Written to, so that it has to be freed.
-                let mut memory = vec![1_u8; 512 << 20];
+                let megabytes = env::var("UIDRING_OWNER_MEGABYTES").ok();
+                let megabytes = megabytes.and_then(|text| text.parse().ok()).unwrap_or(512);
+                let mut memory = vec![1_u8; megabytes << 20];
                 let step = 4_096;
                 memory.iter_mut().step_by(step).for_each(|byte| *byte = 2);
                 std::hint::black_box(&memory);
+                dies();
                 libc::kill(libc::getpid(), libc::SIGKILL);
             }
             _ => {
@@ -154,6 +228,62 @@ fn die(way: &str) -> ! {
         thread::park_timeout(Duration::from_secs(1));
     }
     unreachable!("nobody kills it");
+}
+
+/// The owner is in a PID namespace, whose first process is killed. The taker is outside.
+#[test]
+fn the_end_of_a_pid_namespace_is_noticed() {
+    let _alone = alone();
+    let starter = fork(|to| {
+        // SAFETY: these processes end without running the parent's destructors.
+        unsafe {
+            // A user who is not root needs a user namespace, too.
+            if libc::unshare(libc::CLONE_NEWPID) != 0 {
+                assert_eq!(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID), 0);
+            }
+            let first = libc::fork();
+            if first == 0 {
+                if libc::fork() == 0 {
+                    let generator = generator();
+                    let ring = generator.shared_ring().expect("shared");
+                    let [memory, _] = ring.descriptors().expect("shared");
+                    write(&[memory.as_raw_fd() as u64], to);
+                    loop {
+                        thread::park();
+                    }
+                }
+                loop {
+                    libc::pause();
+                }
+            }
+            write(&[first as u64 | 1 << 32], to);
+            loop {
+                libc::pause();
+            }
+        }
+    });
+    let mut words = [0; 16];
+    (&starter.output).read_exact(&mut words).expect("reports");
+    let mut words = [0, 8].map(|at| u64::from_le_bytes(words[at..at + 8].try_into().expect("8")));
+    words.sort_unstable();
+    let (number, first) = (words[0], words[1] as u32 as libc::pid_t);
+    let owner = fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
+    let owner = owner.expect("its child").trim().parse().expect("one");
+    let ring = SharedRing::attach(descriptors_of(owner, number)).expect("attaches");
+    ring.next_uid().expect("the owner lives");
+    let begin = Instant::now();
+    // SAFETY: it is our child's child, which nobody has waited for.
+    unsafe { libc::kill(first, libc::SIGKILL) };
+    let error = loop {
+        match ring.next_uid() {
+            Ok(_) => assert!(begin.elapsed() < Duration::from_secs(20), "it is not noticed"),
+            Err(error) => break error,
+        }
+    };
+    println!("the end of a PID namespace: noticed after {:?}", begin.elapsed());
+    assert_eq!(error, TakeError::OwnerEnded);
+    starter.kill();
+    starter.uids();
 }
 
 /// Where the words are by which takers wait.

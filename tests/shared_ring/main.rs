@@ -6,11 +6,14 @@
 mod attach;
 mod blocks;
 mod deaths;
+mod many;
+mod refused;
 mod scribbler;
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
+use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,10 +31,14 @@ fn generator() -> CachedUidGenerator {
 }
 
 fn generator_of(worker_id: u64) -> CachedUidGenerator {
+    builder_of(worker_id).build().expect("builds")
+}
+
+fn builder_of(worker_id: u64) -> CachedBuilder {
     let bits = Bits { time: 31, worker: 10, sequence: 22 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let builder = CachedUidGenerator::builder().layout(layout).worker_id(worker_id);
-    builder.namespace(fresh()).shared().build().expect("builds")
+    builder.namespace(fresh()).shared()
 }
 
 /// A layout of 16 uids a second, and a clock that stands still.
@@ -41,6 +48,26 @@ fn small(set: impl FnOnce(CachedBuilder) -> CachedBuilder) -> CachedUidGenerator
     let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
     let builder = builder.clock(ManualClock::new(Timestamp::from_millis(1_000_000))).shared();
     set(builder).build().expect("builds")
+}
+
+/// Memory of zeros that parent and children share.
+fn shared<T>() -> &'static T {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping touches no memory that is in use. It is never unmapped, and the types here are valid as zeros.
+    unsafe {
+        let memory = libc::mmap(ptr::null_mut(), size_of::<T>(), protection, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        &*memory.cast()
+    }
+}
+
+/// Nanoseconds of a clock that all processes share.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it fills in the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// A forked child, and what it writes.

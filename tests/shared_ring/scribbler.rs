@@ -1,5 +1,6 @@
 //! Peers that write what they like into the memory of the ring.
 
+use std::env;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -13,11 +14,15 @@ use uidring_testkit::fork::alone;
 use super::{fork, generator, write};
 
 /// A peer writes random bytes all over the memory, and punches holes into it. The owner goes on with its other work, and its
-/// other rings.
+/// other rings. Three seconds, or `UIDRING_SCRIBBLER_SECONDS`.
 #[test]
 fn a_scribbler_ends_the_ring_and_nothing_else() {
     let _alone = alone();
-    for seed in 0..8_u64 {
+    let seconds = env::var("UIDRING_SCRIBBLER_SECONDS").ok().and_then(|text| text.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(3));
+    let first = fastrand::u64(..);
+    println!("the first seed is {first}");
+    for seed in (0..).map(|n| first.wrapping_add(n)).take_while(|_| Instant::now() < end) {
         let spoilt = generator();
         let other = generator();
         let ring = spoilt.shared_ring().expect("shared");

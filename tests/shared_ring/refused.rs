@@ -1,0 +1,54 @@
+//! The kernel refuses what a shared ring needs.
+
+use uidring::Error;
+use uidring_testkit::fork::alone;
+
+use super::{builder_of, fork, write};
+
+/// A filter makes a call of the kernel fail, as where memory is short, in a sandbox, or on an old kernel.
+#[test]
+fn what_the_kernel_refuses_is_an_error() {
+    let _alone = alone();
+    let calls = [
+        (libc::SYS_memfd_create, libc::EPERM),
+        (libc::SYS_fallocate, libc::ENOSPC),
+        (libc::SYS_pidfd_open, libc::ENOSYS),
+        (libc::SYS_set_robust_list, libc::ENOSYS),
+    ];
+    for (call, error) in calls {
+        let child = fork(|to| {
+            refuse(call as u32, error as u32);
+            let expected = std::io::Error::from_raw_os_error(error).to_string();
+            let is_told = match builder_of(1).build() {
+                Err(Error::Shared { problem }) => problem.contains(&expected),
+                _ => false,
+            };
+            write(&[is_told.into()], to);
+        });
+        assert_eq!(child.uids(), [1], "call {call}");
+    }
+}
+
+/// Has a system call fail in this process, and in its threads to come.
+fn refuse(call: u32, error: u32) {
+    let step = |code: u32, jump_true, jump_false, k| libc::sock_filter {
+        code: code as u16,
+        jt: jump_true,
+        jf: jump_false,
+        k,
+    };
+    // The number of the call comes first in what the filter sees.
+    let mut filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the filter lives until the call returns, and is this process's own.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let filter = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, filter, &raw const program), 0);
+    }
+}
