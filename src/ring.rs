@@ -1,5 +1,5 @@
-//! The ring: one producer publishes runs of consecutive numbers, any number of takers take them,
-//! each with one atomic instruction on a word that holds the next number, as its complement.
+//! The ring: one producer publishes runs of consecutive numbers, and any number of takers draw
+//! them. A draw is one atomic operation on a word that holds the complement of the next number.
 //!
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
@@ -63,24 +63,24 @@ pub struct RingBuffer {
     threshold: u64,
     /// Where takers wait for runs.
     published: Event,
-    /// Where the producer waits for demand, maybe for that of other rings too.
+    /// Where the producer waits for demand. Rings with the same padder share it.
     demand: Arc<Event>,
-    /// What this handle relies on: the runs, the tail, and what the producer says of itself. It is the same memory, except
-    /// for the owner of a ring that processes share: that has a copy, which no other process can change, and which a fork
-    /// wipes. So the owner's handle gives nothing in a forked child.
+    /// What this handle trusts: the runs, the tail, and the flags that the producer sets. The same as `memory`, except
+    /// for the owner of a ring that processes share. The owner has a private copy that no other process can change and
+    /// that a fork wipes, so its handle gives out nothing in a forked child.
     own: WipeOnForkMemory<RingWords>,
     /// Whether `own` is a copy.
     is_owner_of_shared: bool,
-    /// What the next number was when the producer looked last.
+    /// The next number as the producer of a shared ring last saw it.
     seen: AtomicU64,
     /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
 }
 
-/// More takers than a host has. Each may draw a number past the end of the last run.
+/// More takers than any host has. Each may draw one number past the end of the last run.
 const MOST_TAKERS: u64 = 1 << 24;
 
-/// Why a ring is closed, as it stands in `closed`; 0 is open.
+/// Why a ring is closed: the value of `closed`, which is 0 while the ring is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum CloseReason {
@@ -88,7 +88,7 @@ pub(crate) enum CloseReason {
     Closed = 1,
     /// There will never be another run.
     Exhausted = 2,
-    /// The source of the runs may give none any more.
+    /// The source of the runs has lost the right to give any.
     LeaseLost = 3,
 }
 
@@ -108,20 +108,21 @@ impl RingBuffer {
         self.options.run_length()
     }
 
-    /// Closes the ring: its producer stops, takers that wait are released, and once what is
-    /// published has been taken, takes get [`TakeError::Closed`]. A second close changes nothing.
+    /// Closes the ring: its producer stops, and waiting takers wake. Takes get what is already
+    /// published, then [`TakeError::Closed`]. A second close changes nothing.
     pub fn close(&self) {
         self.close_for(CloseReason::Closed);
     }
 
     pub(crate) fn close_for(&self, reason: CloseReason) {
-        // Only the process that made a shared ring may close it.
+        // Only the process that made the ring may close it. A forked child would close a shared
+        // ring for everyone.
         if self.is_forked() {
             return;
         }
         self.for_both(|words| {
-            // Release: pairs with the Acquire load in `why_gone`, so that who sees the ring closed
-            // sees everything that was published before. Relaxed on failure: the first reason stays.
+            // Release: pairs with the Acquire load in `why_gone`. A thread that sees the ring closed
+            // also sees what this thread saw published. Relaxed on failure: the first reason stays.
             let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
             let _ = words.closed.compare_exchange(0, reason as u64, release, relaxed);
         });
@@ -129,11 +130,12 @@ impl RingBuffer {
         self.demand.notify();
     }
 
-    /// Why nothing will ever be published any more.
+    /// Why nothing will be published any more; `None` while the ring is open.
     pub(crate) fn why_gone(&self) -> Option<TakeError> {
         if self.own.is_wiped() {
             return Some(self.why_wiped());
         }
+        // Acquire: pairs with the Release in `close_for`.
         match self.own.words().closed.load(Ordering::Acquire) {
             0 => None,
             reason if reason == CloseReason::Exhausted as u64 => Some(TakeError::TimeExhausted),
@@ -154,12 +156,12 @@ impl RingBuffer {
         if self.own.is_shared() { TakeError::Closed } else { TakeError::Forked }
     }
 
-    /// A handle to the same ring that takes in forked children, too.
+    /// Returns a handle to the same shared ring that also works in forked children.
     pub(crate) fn for_all_processes(&self) -> Self {
         Self::for_takers(self.memory.clone(), self.options.clone(), self.threshold)
     }
 
-    /// A handle to a ring that processes share, which takes in each of them.
+    /// Returns a handle to a ring that processes share, which works in each of them.
     pub(crate) fn for_takers(
         memory: WipeOnForkMemory<RingWords>,
         options: RingOptions,
@@ -183,7 +185,7 @@ impl RingBuffer {
         !self.own.is_wiped() && self.hot().is_fresh(number)
     }
 
-    /// Whether the ring was [ended](Self::end), or this is a forked child: nothing is fresh.
+    /// Whether nothing is fresh, because the ring was [ended](Self::end) or this is a forked child.
     pub(crate) fn is_ended(&self) -> bool {
         self.own.hot().oldest() == MAX_END
     }
@@ -193,12 +195,13 @@ impl RingBuffer {
         self.published.tasks()
     }
 
-    /// The ring's memory, for a taker that does not go by way of the ring.
+    /// The ring's memory, for takers that draw from it directly.
     pub(crate) fn memory(&self) -> &WipeOnForkMemory<RingWords> {
         &self.memory
     }
 
-    /// The same for this process alone: of a ring that others share, words that are never open.
+    /// The memory that takers may draw from directly in this process alone. For the owner of a shared ring, its limit
+    /// is never open, so every take goes through the ring's checks.
     pub(crate) fn own(&self) -> &WipeOnForkMemory<RingWords> {
         &self.own
     }
@@ -212,7 +215,7 @@ impl RingBuffer {
         self.memory.hot()
     }
 
-    /// Stores what the producer says: in its own memory, then in that of all.
+    /// Applies a store of the producer's to its own memory, then to the shared one.
     fn for_both(&self, store: impl Fn(&RingWords)) {
         store(self.own.words());
         if self.is_owner_of_shared {
@@ -220,19 +223,19 @@ impl RingBuffer {
         }
     }
 
-    /// The slot in which a run is, was or will be.
+    /// The slot for the run with this index, whichever run it holds now.
     fn slot(memory: &WipeOnForkMemory<RingWords>, index: u64) -> &Slot {
         let slots = memory.slots();
         // The length is a power of two, so this is the remainder.
         &slots[index as usize & (slots.len() - 1)]
     }
 
-    /// A run, while its slot holds it: at least until the cursor has passed it.
+    /// The run with this index, while its slot holds it: at least until the cursor has passed it.
     fn run(&self, index: u64) -> Option<Run> {
         Self::slot(&self.own, index).read(index)
     }
 
-    /// Writes down a run, which is not yet published.
+    /// Writes a run to its slot. Moving the tail then publishes it.
     fn write(&self, run: Run) {
         Self::slot(&self.own, run.index).write(run);
         if self.is_owner_of_shared {
@@ -245,7 +248,7 @@ impl RingBuffer {
         self.open_run_after(0)
     }
 
-    /// The open run, which has a greater index than this one.
+    /// The open run, for a caller that has seen the cursor pass `passed`: a cursor that is not above it is corrupt.
     #[inline]
     fn open_run_after(&self, passed: u64) -> Result<Run, TakeError> {
         // A forked child finds the index 0, and no run.
@@ -263,10 +266,10 @@ impl RingBuffer {
         })
     }
 
-    /// The open run, whose index is greater than `passed`; or an index that the cursor cannot have.
+    /// Returns the open run, or else the cursor's index, which is impossible because it is not above `passed`.
     fn find_open(&self, mut passed: u64) -> Result<Run, u64> {
         if self.is_owner_of_shared {
-            // The owner has seen the cursor there, and it only grows.
+            // The cursor only grows, so it cannot be below the index that the owner has seen.
             passed = passed.max(self.own.hot().open_index().saturating_sub(1));
         }
         loop {
@@ -285,13 +288,14 @@ impl RingBuffer {
         }
     }
 
-    /// The next number, for the producer.
+    /// Returns the next number, for the producer. In a shared ring, checks that a correct taker could have left it
+    /// there.
     fn look_at_next(&self) -> Result<u64, TakeError> {
         let next = self.hot().next();
         if !self.is_owner_of_shared {
             return Ok(next);
         }
-        // Relaxed: only the producer looks.
+        // Relaxed: only the producer writes it. To `end`, an older value is only a weaker bound.
         let seen = self.seen.load(Ordering::Relaxed);
         let is_possible = (seen..=self.last_end().saturating_add(MOST_TAKERS)).contains(&next);
         if !is_possible && self.why_gone().is_none() {
@@ -332,21 +336,23 @@ impl RingBuffer {
         next
     }
 
-    /// Opens the run after this one, which is used up; returns whether there is one. Then the cursor has passed this one.
+    /// Opens the run after `run`, which is used up. Returns whether there is one; if so, the cursor has passed `run`.
     fn open_after(&self, run: Run) -> bool {
-        // Acquire: pairs with the Release store of the tail.
+        // Acquire: pairs with the Release store of the tail in `append`, so the next run's slot is
+        // visible.
         let is_there = self.own.words().tail.load(Ordering::Acquire) > run.index + 1;
-        // The slot of a run that others have opened, and used up, may hold a later one.
+        // If others have opened and used up the next run, its slot may already hold a later one.
         if is_there && let Some(next) = self.run(run.index + 1) {
             self.open(next, next.first);
         }
         is_there
     }
 
-    /// Leaves out the numbers below `to`; returns what was the next number.
+    /// Skips the numbers below `to`. Returns the previous next number.
     fn raise(&self, to: u64) -> u64 {
         let next = self.hot().raise(to);
-        // Release: pairs with the Acquire load in `stats`.
+        // Release: pairs with the Acquire load in `stats`, which then reads a word that includes
+        // this raise.
         self.words().counters.raised.fetch_add(to.saturating_sub(next), Ordering::Release);
         next
     }
@@ -358,20 +364,21 @@ impl RingBuffer {
 
     /// The run that was published last; `None` in a forked child.
     fn last_run(&self) -> Option<Run> {
-        // Acquire: pairs with the Release store of the tail, which is 0 in a forked child.
+        // Acquire: pairs with the Release store of the tail in `append`, so the run's slot is
+        // visible. The tail is 0 in a forked child.
         self.run(self.own.words().tail.load(Ordering::Acquire).checked_sub(1)?)
     }
 
-    /// The first run from this index on that ends above the number. For the producer, or for an end: a run
-    /// whose slot was reused has been passed.
+    /// The first run from `index` on that ends above `number`. For the producer and for `end`, which may skip a run
+    /// whose slot was reused: the cursor has passed that run.
     fn run_above(&self, index: u64, number: u64) -> Option<Run> {
-        // Acquire: as above.
+        // Acquire: as in `last_run`.
         let runs = index..self.own.words().tail.load(Ordering::Acquire);
         runs.filter_map(|index| self.run(index)).find(|run| run.end > number)
     }
 
-    /// Counts as discarded the numbers from `number`, in a run from this index on, up to the `published`-th;
-    /// returns how many those are.
+    /// Counts as discarded the published numbers from `number` on, up to the `published`-th of all. The run that holds
+    /// `number`, or the next one after it, has at least this index. Returns how many those are.
     fn count_discarded(&self, index: u64, number: u64, published: u64) -> u64 {
         let run = self.run_above(index, number);
         let discarded = run.map_or(0, |run| published.saturating_sub(run.published_below(number)));

@@ -6,8 +6,8 @@ use super::RingBuffer;
 use super::take::Wake;
 use crate::error::TakeError;
 
-/// The greatest length of a block. Odd, so that the blocks of many short-lived takers, each of
-/// which takes one number, begin at any remainder by a power of two equally often.
+/// The greatest length of a block. Odd, so that the first numbers of blocks have each remainder
+/// modulo a power of two equally often: a short-lived taker may issue only the first one.
 const MAX_BLOCK: u64 = if cfg!(uidring_loom) { 3 } else { 255 };
 
 impl RingBuffer {
@@ -16,13 +16,13 @@ impl RingBuffer {
     ///
     /// # Errors
     ///
-    /// As [`try_take`](Self::try_take), if there was not even one, or after a fork during the call.
+    /// As [`try_take`](Self::try_take), if there was no number, or in a child forked during the call.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, TakeError> {
         self.fill(out, |number| number, Wake::Producer)
     }
 
-    /// [`try_fill`](Self::try_fill) for any type that is made from a number. It does not wake the
-    /// producer of a ring that it leaves below its threshold: that is up to the caller.
+    /// [`try_fill`](Self::try_fill) with values made from the numbers. If it leaves the ring low, it
+    /// does not wake the producer: that is up to the caller.
     pub(crate) fn fill_without_wake<T>(
         &self,
         out: &mut [T],
@@ -54,8 +54,8 @@ impl RingBuffer {
         Ok(filled)
     }
 
-    /// Takes some consecutive numbers, for a taker that then counts for itself: at least one, and
-    /// at most 255 of a run. Never waits.
+    /// Takes a block of 1 to 255 consecutive numbers of one run, for a taker that then hands them
+    /// out by itself. Never waits.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl RingBuffer {
 
 /// Writes the numbers from `start` on.
 ///
-/// By sixteen, so that what ends an iteration is little beside its stores: a loop of four takes a
-/// quarter longer or less, as its code happens to lie on one cache line or on two.
+/// Sixteen stores an iteration, so that the loop's overhead is small beside them. With four, the
+/// time varies by a quarter, depending on whether the loop's code lies on one cache line or two.
 #[inline]
 fn count_up<T>(out: &mut [T], start: u64, make: &impl Fn(u64) -> T) {
     let (blocks, rest) = out.as_chunks_mut::<16>();

@@ -3,8 +3,8 @@
 //!
 //! Next number, limit and cursor only grow, and only by read-modify-writes. So a release sequence continues
 //! through every later value: acquiring any value synchronizes with all earlier releases. The caller decides
-//! what the numbers mean and when the limit moves: in the ring at the ends of runs, in the generators on the
-//! clock at the ends of ticks.
+//! what the numbers mean and when the limit moves: in the ring at the ends of runs, in clocked generators at
+//! the ends of ticks.
 
 use crate::sync::{HotWords, Ordering, fence};
 
@@ -12,38 +12,38 @@ use crate::sync::{HotWords, Ordering, fence};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Drawn {
     pub(crate) number: u64,
-    /// The last number of the run whose limit the draw saw. A draw of exactly this number is valid as it is.
+    /// The last number of the run whose limit the draw saw. If `number` is this one, its run is known to be published.
     pub(crate) last: u64,
 }
 
-/// Numbers end below this.
+/// All numbers are below this.
 pub(crate) const MAX_END: u64 = 1 << 63;
 
-/// Up to where numbers may be drawn by an addition. A limit is
+/// Up to where numbers may be drawn by addition:
 ///
 /// | value | meaning | a draw |
 /// |---|---|---|
 /// | 0 | no run has been opened, or this process is a forked child | is refused |
-/// | `2 * end - 1` | the run that ends at `end` is open | adds 1 to the word; below `end - 1` that is its number |
+/// | `2 * end - 1` | the run that ends at `end` is open | adds 1 to the word; below `end - 1`, it has its number |
 /// | `2 * end` | that run is used up | is refused |
 /// | `CLOSED` | nothing is issued any more | is refused |
 ///
-/// The last number of a run is not below `end - 1`: whoever draws it must open the next run. The order
-/// of the values is the order in which they may follow each other.
+/// A run's last number, `end - 1`, takes the slow path, because its taker must open the next run. A limit
+/// only grows: the order of the values is the order in which they may follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Limit(u64);
 
 impl Limit {
     pub(crate) const CLOSED: Self = Self::used_up(MAX_END);
 
-    /// Ends from 2^63 - 1 on share a value, so that it fits. All that this costs is that the last
-    /// two numbers of all are never drawn without a look.
+    /// All ends from 2^63 - 1 on share one value, so that it fits in 64 bits. The only cost is that the
+    /// last two numbers of all take the slow path.
     pub(crate) const fn open(end: u64) -> Self {
         Self(Self::used_up(end).0 - 1)
     }
 
-    /// [`open`](Self::open), for an end below 2^63 - 1. One that is above gives a limit that is never
-    /// set, or that of an end which is less by a multiple of 2^63.
+    /// [`open`](Self::open) for an end below 2^63. The end 2^63 gives a limit that is never set; a greater
+    /// end gives the limit of the end that is lower by 2^63.
     #[inline]
     pub(crate) const fn open_unchecked(end: u64) -> Self {
         Self(end.wrapping_mul(2).wrapping_sub(1))
@@ -53,14 +53,14 @@ impl Limit {
         Self(2 * if end < MAX_END { end } else { MAX_END - 1 })
     }
 
-    /// The end of the run that it is of.
+    /// The end of this limit's run.
     pub(crate) const fn end(self) -> u64 {
         self.0.div_ceil(2)
     }
 }
 
 impl HotWords {
-    /// Draws a number of the open run. Otherwise returns what it drew at or behind the run's last number, or
+    /// Draws a number of the open run. The error has what was drawn at or past the run's last number, or
     /// `None` if no run is open.
     #[inline]
     pub(crate) fn draw(&self) -> Result<u64, Option<Drawn>> {
@@ -76,7 +76,7 @@ impl HotWords {
 
     #[inline]
     fn draw_below(&self, Limit(limit): Limit) -> Result<u64, Option<Drawn>> {
-        // Relaxed: the order of the word's own values returns each number once, and in order.
+        // Relaxed: the word's modification order alone makes the numbers distinct and ordered.
         let number = !self.next.fetch_sub(1, Ordering::Relaxed);
         if number < limit >> 1 { Ok(number) } else { Err(Some(Drawn { number, last: limit >> 1 })) }
     }
@@ -88,49 +88,53 @@ impl HotWords {
         Limit(self.limit.load(Ordering::Acquire))
     }
 
-    /// Call this after a draw that was not below the limit: a taker with a number of a run that somebody else
-    /// opened then sees that run published.
+    /// Call this after a draw that was not below the limit. A taker that drew a number of a run opened by
+    /// another thread then sees that run published.
     pub(crate) fn after_draw() {
-        // Pairs with the Release of `raise`, by which the word passed to that run.
+        // Pairs with the Release in `raise`, which moved the word to that run.
         fence(Ordering::Acquire);
     }
 
     /// The next number to be drawn.
     pub(crate) fn next(&self) -> u64 {
-        // Relaxed: the number's run says what it is worth.
+        // Relaxed: the number alone proves nothing. Callers check it against a run or a tick.
         !self.next.load(Ordering::Relaxed)
     }
 
-    /// Makes zeroed words those of an empty ring: run 1 is open and used up, every number is fresh.
+    /// Initializes zeroed words as an empty ring: run 1 is open and used up, and every number is fresh.
     pub(crate) fn start_at(&self, next: u64) {
         self.next.store(!next, Ordering::Relaxed);
         self.cursor.store(1, Ordering::Relaxed);
         self.freshness.store(MAX_END, Ordering::Relaxed);
     }
 
-    /// Draws the numbers from `next` up to `end`, if nobody else has.
+    /// Draws the numbers from `next` up to `end`, if `next` is still the next number.
     pub(crate) fn claim(&self, next: u64, end: u64) -> bool {
         // Relaxed: as in `draw`.
         self.next.compare_exchange(!next, !end, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Makes sure that nothing below `number` is drawn any more. Returns the next number before.
+    /// Raises the next number to at least `number`, so that nothing below is drawn any more. Returns the
+    /// previous next number.
     ///
-    /// It is a read-modify-write whatever the word is: see [`after_draw`](Self::after_draw).
+    /// Always a read-modify-write: even a thread that finds the word raised releases what it has seen to
+    /// [`after_draw`](Self::after_draw).
     pub(crate) fn raise(&self, number: u64) -> u64 {
-        // Release: pairs with the fence in `after_draw`. Acquire: a later value of the cursor or
-        // limit, stored after this, carries on what others have raised.
+        // Release: pairs with the fence in `after_draw`. Acquire: the cursor and limit that this
+        // thread moves next pass on what earlier raises have released.
         !self.next.fetch_min(!number, Ordering::AcqRel)
     }
 
-    /// Moves the limit, after the word was raised to where this limit allows for.
+    /// Raises the limit. The word must already be at least the first number of the limit's run.
     pub(crate) fn set_limit(&self, limit: Limit) {
+        // Release: pairs with the Acquire in `limit`, which then sees the word raised. Acquire: as
+        // in `raise`.
         self.limit.fetch_max(limit.0, Ordering::AcqRel);
     }
 
     /// [`set_limit`](Self::set_limit), unless it is there already.
     pub(crate) fn reach_limit(&self, limit: Limit) {
-        // Relaxed: an old value is a smaller one, and only costs the addition.
+        // Relaxed: a stale value is a smaller one, and costs only a needless `set_limit`.
         if self.limit.load(Ordering::Relaxed) < limit.0 {
             self.set_limit(limit);
         }
@@ -138,19 +142,22 @@ impl HotWords {
 
     /// The index of the open run; 0 in a forked child.
     pub(crate) fn open_index(&self) -> u64 {
-        // Acquire: pairs with the Release in `advance`: who sees a run opened sees the word raised.
+        // Acquire: pairs with the Release in `advance`. A thread that sees a run opened sees the
+        // word raised to it.
         self.cursor.load(Ordering::Acquire)
     }
 
-    /// Moves the cursor to a run, to whose first number the word was raised before.
+    /// Moves the cursor to a run. The word must already be at least that run's first number.
     pub(super) fn advance(&self, index: u64) {
+        // Release: pairs with the Acquire in `open_index`. Acquire: as in `raise`.
         self.cursor.fetch_max(index, Ordering::AcqRel);
     }
 
     /// Whether a number that was drawn earlier may still be handed out. Never in a forked child.
     #[inline]
     pub(crate) fn is_fresh(&self, number: u64) -> bool {
-        // Relaxed: it is about time, and there is no order between clocks and caches.
+        // Relaxed: numbers become stale with time, and no ordering makes that visible sooner. An
+        // `expire` is visible through the raise that follows it.
         number.wrapping_add(self.freshness.load(Ordering::Relaxed)) >= MAX_END
     }
 
@@ -166,7 +173,7 @@ impl HotWords {
         let found = self.freshness.load(Ordering::Relaxed);
         // Written only on change, so that readers keep their cached copy.
         if found != 0 && found != freshness {
-            // Only `expire` may come between.
+            // If this fails, `expire` came between, and its value stays.
             let _ = self.freshness.compare_exchange(
                 found,
                 freshness,

@@ -23,8 +23,8 @@ pub struct RingOptions {
 pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
 
 impl RingOptions {
-    /// A ring of `2^capacity_bits` numbers (1 to 29), in two runs of consecutive ones unless
-    /// [`run_bits`](Self::run_bits) says otherwise.
+    /// Options of a ring of `2^capacity_bits` numbers, where `capacity_bits` is 1 to 29. It has two
+    /// runs of consecutive numbers unless [`run_bits`](Self::run_bits) says otherwise.
     pub fn new(capacity_bits: u32) -> Self {
         Self {
             capacity_bits,
@@ -38,57 +38,57 @@ impl RingOptions {
         }
     }
 
-    /// Sets the greatest length of a run, `2^run_bits` numbers, which is at most half the capacity. Each run
-    /// takes a slot of 64 bytes.
+    /// Sets the greatest length of a run to `2^run_bits` numbers, at most half the capacity. Each run needs
+    /// a slot of 64 bytes.
     #[must_use]
     pub fn run_bits(mut self, run_bits: u32) -> Self {
         self.run_bits = run_bits;
         self
     }
 
-    /// The percentage of the runs (1 to 99, 50 if not set) below which takers wake a producer that
+    /// Sets the percentage of the runs (1 to 99, by default 50) below which takers wake a producer that
     /// waits in [`Producer::wait_for_demand`](super::Producer::wait_for_demand). The run that is
     /// being taken from does not count. A [`Padder`](crate::padding::Padder) that foresees the next padding
-    /// is woken at half of it.
+    /// is woken only at half of it.
     #[must_use]
     pub fn padding_factor(mut self, percent: u32) -> Self {
         self.padding_factor = percent;
         self
     }
 
-    /// What [`Producer::put`](super::Producer::put) does when the ring is full.
+    /// Sets what [`Producer::put`](super::Producer::put) does when the ring is full.
     #[must_use]
     pub fn put_policy(mut self, policy: PutPolicy) -> Self {
         self.put_policy = policy;
         self
     }
 
-    /// For runs that are far apart: more numbers lie between the end of one and the next than
-    /// there will ever be takers.
+    /// Declares that runs are far apart: more numbers lie between the end of one and the start of the
+    /// next than there will ever be takers.
     ///
-    /// A take is then one atomic addition, and a compare-and-swap if this is not set. At the end of
-    /// a run each taker may draw a number above it, which is issued to nobody. Where the next run
-    /// is put only after that, and has this number, a number is lost, and counted
-    /// ([`RingStats::dropped`](super::RingStats::dropped)).
+    /// A take is then one atomic addition instead of a compare-and-swap. At the end of a run, each
+    /// taker may draw a number past it, which is issued to nobody. If a run that is put only after
+    /// that has this number, the number is lost.
+    /// [`RingStats::dropped`](super::RingStats::dropped) counts all such draws.
     #[must_use]
     pub fn spaced(mut self) -> Self {
         self.spaced = true;
         self
     }
 
-    /// Sets where to begin a run before which numbers were discarded, instead of at its first number.
+    /// Sets where a run begins if all numbers before it were discarded; at its first number if not set.
     pub(crate) fn after_gap(mut self, start: RunStart) -> Self {
         self.after_gap = start;
         self
     }
 
-    /// Where the producer waits for demand, if it does so for several rings at once.
+    /// Sets where the producer waits for demand, if it serves several rings at once.
     pub(crate) fn demand(mut self, demand: Arc<Event>) -> Self {
         self.demand = Some(demand);
         self
     }
 
-    /// Sets memory that processes share, of [`runs`](Self::runs) slots. It is for one ring.
+    /// Sets the memory, if processes share it. It must have [`runs`](Self::runs) slots, and serve only one ring.
     pub(crate) fn shared(mut self, memory: WipeOnForkMemory<RingWords>) -> Self {
         self.shared = Some(memory);
         self
@@ -120,7 +120,7 @@ impl RingOptions {
     pub(super) fn threshold(&self) -> u64 {
         let most = self.runs() - 1;
         match self.put_policy {
-            // Who waits for room wants to hear of every run that is gone.
+            // A producer that waits for room must learn of every run that is used up.
             PutPolicy::Wait => most,
             _ => (self.runs() * u64::from(self.padding_factor)).div_ceil(100).min(most),
         }
@@ -133,19 +133,19 @@ impl RingOptions {
     }
 }
 
-/// Where a run begins that does not follow the one before.
+/// Where a run begins if it does not directly follow the run before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunStart {
-    /// The offset from the run's first number is below this.
+    /// The start's offset from the run's first number is below this.
     pub(crate) limit: u64,
     /// The bits of a number that are its offset in its run.
     pub(crate) offset_mask: u64,
-    /// How many numbers a run has. A greater offset means that the run is used up.
+    /// How many numbers a run has. An offset of this or more means that the last run was used up.
     pub(crate) length: u64,
     pub(crate) is_random: IsRandom,
 }
 
-/// Whether a run begins at random; otherwise it goes on at the offset that would have come next.
+/// Which runs begin at a random offset. The others begin at the offset that would have come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IsRandom {
     Never,
@@ -157,12 +157,12 @@ impl RunStart {
     /// At the first number.
     const ZERO: Self = Self { limit: 1, offset_mask: 0, length: 1, is_random: IsRandom::Never };
 
-    /// Returns the offset of the first run of all.
+    /// Returns where the very first run begins, as an offset.
     pub(crate) fn first(self) -> u64 {
         if self.is_random == IsRandom::Never { 0 } else { fastrand::u64(..self.limit) }
     }
 
-    /// Returns the offset of a later run, before which `next` would have come next.
+    /// Returns where a later run begins, as an offset. Without the gap, `next` would have been the next number.
     pub(crate) fn after(self, next: u64) -> u64 {
         let offset = next & self.offset_mask;
         match self.is_random {
@@ -172,7 +172,7 @@ impl RunStart {
         }
     }
 
-    /// Returns where these numbers begin.
+    /// Returns where to begin among these numbers.
     pub(super) fn begin(self, next: u64, numbers: Range<u64>) -> u64 {
         let first = numbers.start + self.after(next);
         if first < numbers.end { first } else { numbers.start }

@@ -11,12 +11,12 @@ use crate::sync::{
     AtomicU64, Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory, coarse_millis,
 };
 
-/// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
-/// the types see to it that there is one producer. Dropping it closes the ring.
+/// Puts runs into its ring. It cannot be cloned, and putting takes `&mut self`, so the types
+/// guarantee that a ring has one producer. Dropping it closes the ring.
 #[derive(Debug)]
 pub struct Producer {
     ring: Arc<RingBuffer>,
-    /// All that was published is discarded, and this was the next number then.
+    /// Set if everything published has been discarded: the number that would have come next.
     gap: Option<u64>,
 }
 
@@ -30,13 +30,13 @@ pub enum PutError {
         /// The first number of the run.
         first: u64,
     },
-    /// The ring is closed: trying again is of no use.
+    /// The ring is closed for good; do not retry.
     #[error("the ring is closed; the run from {first} was not put")]
     Closed {
         /// The first number of the run.
         first: u64,
     },
-    /// The run is empty, not above the one before it, or has numbers above 2^63 - 1: the ring will never take it.
+    /// The run is empty, not above the one before it, or has numbers above 2^63 - 1. The ring will never accept it.
     #[error(
         "a run must have numbers, all above the run before it and below 2^63; the run from {first} was not put"
     )]
@@ -49,12 +49,12 @@ pub enum PutError {
 error_traits!(PutError);
 
 impl RingBuffer {
-    /// An empty ring and its only producer.
+    /// Creates an empty ring and its only producer.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a shape that is not possible, [`Error::OutOfMemory`] where
-    /// the memory is not to be had.
+    /// [`Error::OptionOutOfRange`] if the ring's shape is not possible, [`Error::OutOfMemory`] if
+    /// its memory cannot be allocated.
     pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
         options.check()?;
         let memory = match &options.shared {
@@ -91,18 +91,18 @@ impl RingBuffer {
 }
 
 impl Producer {
-    /// The ring.
+    /// Returns the ring.
     pub fn ring(&self) -> &Arc<RingBuffer> {
         &self.ring
     }
 
-    /// Puts one run: the numbers from `first` on, as many as the ring's runs have at most. When
-    /// the ring is full the put policy decides.
+    /// Puts a run of the greatest length, beginning at `first`. If the ring is full, the put policy
+    /// decides.
     ///
     /// # Errors
     ///
-    /// [`PutError`], when the policy gave up or the ring is closed; or when the run is not above the one before
-    /// it, or does not end below 2^63.
+    /// [`PutError`] if the policy gave up, if the ring is closed, or if the run is not above the one before
+    /// it or has numbers above 2^63 - 1.
     pub fn put(&mut self, first: u64) -> Result<(), PutError> {
         let length = self.ring.run_length();
         let end = first.checked_add(length).ok_or(PutError::OutOfOrder { first })?;
@@ -129,20 +129,20 @@ impl Producer {
         Ok(())
     }
 
-    /// Puts runs from `source` until the ring is full, or closed, or the source has none; returns
-    /// how many. The source is asked only when there is room, so that no run is lost.
+    /// Puts runs from `source` until the ring is full or closed, or the source has none. Returns how
+    /// many. It asks the source only when there is room, so that no run is lost.
     ///
-    /// Takers that wait are woken, as many as get something. The put policy is not asked.
+    /// It wakes as many waiting takers as there is something for. The put policy does not apply.
     ///
     /// # Errors
     ///
-    /// [`PutError`] for a run that is not above the one before it, or does not end below 2^63.
-    /// What the source gave before is put.
+    /// [`PutError`] for a run that is empty, not above the one before it, or has numbers above
+    /// 2^63 - 1. The runs that the source gave before it have been put.
     pub fn publish(&mut self, source: impl FnMut() -> Option<Range<u64>>) -> Result<u64, PutError> {
         self.publish_up_to(u64::MAX, source)
     }
 
-    /// [`publish`](Self::publish) for so many runs at most.
+    /// [`publish`](Self::publish) for at most this many runs.
     pub(crate) fn publish_up_to(
         &mut self,
         most: u64,
@@ -150,8 +150,8 @@ impl Producer {
     ) -> Result<u64, PutError> {
         let (mut published, mut room) = (0, 0);
         while published < most && self.ring.why_gone().is_none() {
-            // Recompute, even after a small result: if the open run is used up, its slot becomes free when the
-            // next one is there.
+            // Recompute when the room is gone: if the open run was used up, publishing the next one
+            // has made its slot free.
             if room == 0 {
                 room = self.room();
             }
@@ -165,10 +165,11 @@ impl Producer {
         Ok(published)
     }
 
-    /// Publishes a run, for which there is room; not in a forked child, which would revive wiped slots.
+    /// Publishes a run, for which there must be room. Returns whether it did: a forked child must not revive wiped
+    /// slots.
     fn append(&mut self, Range { start, end }: Range<u64>) -> Result<bool, PutError> {
         let ring = &*self.ring;
-        // Not there in a child, be it one that the source has forked.
+        // A forked child finds no last run, even if the source forked it just now.
         let Some(last) = ring.last_run() else { return Ok(false) };
         if start < last.end || start >= end || end > MAX_END {
             return Err(PutError::OutOfOrder { first: start });
@@ -179,10 +180,10 @@ impl Producer {
         };
         let (index, before) = (last.index + 1, last.published_below(u64::MAX));
         ring.write(Run { index, first, end, before });
-        // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of all runs
-        // below it, or later ones.
+        // Release: pairs with the Acquire loads of the tail. A thread that sees this tail sees the
+        // flag of every run below it, or a later flag in that slot.
         ring.for_both(|words| words.tail.store(index + 1, Ordering::Release));
-        // Whoever wakes and leaves something calls the next one.
+        // One is enough: a taker that wakes and leaves something wakes the next one.
         ring.published.notify_one();
         Ok(true)
     }
@@ -193,18 +194,19 @@ impl Producer {
         loop {
             let open = ring.open_run_after(passed);
             let (Ok(open), Ok(next)) = (open, ring.look_at_next()) else { return 0 };
-            // Takers may be through with the open run without having opened the next one.
+            // Takers may have used up the open run without having opened the next one.
             if open.end <= next && ring.open_after(open) {
                 passed = open.index;
                 continue;
             }
-            // The open run's slot stays until the next run is opened.
+            // The open run keeps its slot until the next run is opened. Relaxed: only the producer
+            // moves the tail.
             let end = open.index + ring.runs();
             return end.saturating_sub(ring.own.words().tail.load(Ordering::Relaxed));
         }
     }
 
-    /// Does what the put policy says about a full ring; returns whether there is room now.
+    /// Waits for room as the put policy says. Returns whether there is room now.
     fn wait_for_room(&self) -> bool {
         let ring = &self.ring;
         let ready = || ring.why_gone().is_some() || self.room() > 0;
@@ -214,13 +216,13 @@ impl Producer {
         }) && ring.why_gone().is_none()
     }
 
-    /// Throws away what is published and not yet taken; returns how many numbers that was.
+    /// Discards all numbers that are published and not yet taken. Returns how many those were.
     pub fn discard(&mut self) -> u64 {
         self.discard_below(u64::MAX)
     }
 
-    /// [`discard`](Self::discard) for the numbers below `oldest`. Once it returns no take gets any
-    /// of them that did not begin before.
+    /// [`discard`](Self::discard) for the numbers below `oldest`. A take that begins after it
+    /// returns gets none of them.
     pub fn discard_below(&mut self, oldest: u64) -> u64 {
         let ring = &*self.ring;
         let (Ok(open), Some(last)) = (ring.open_run(), ring.last_run()) else { return 0 };
@@ -240,8 +242,8 @@ impl Producer {
         ring.count_discarded(open.index, next, run.published_below(first))
     }
 
-    /// Sleeps until less is left in the ring than the padding factor asks for, the ring is closed,
-    /// or `timeout` is over. Takers wake the producer; it does not spin.
+    /// Sleeps until the ring has less left than the padding factor asks for, the ring is closed, or
+    /// `timeout` is over. Takers wake the producer; it does not spin.
     pub fn wait_for_demand(&mut self, timeout: Option<Duration>) {
         self.ring.demand.wait(timeout, || self.ring.wants_runs());
     }
@@ -265,9 +267,9 @@ impl Drop for Producer {
 }
 
 impl RingBuffer {
-    /// Ends a ring that was closed: throws away what is left, whatever takes draw from now on, and
-    /// what its producer, which may be at it, still publishes. Returns a number below which all lie
-    /// that were issued, `None` if none was ever published; the same each time.
+    /// Ends a closed ring. Discards what is left, whatever takes still draw, and whatever the
+    /// producer, which may still be publishing, adds. Returns a number above all that were issued, or
+    /// `None` if none was ever published. Every call returns the same.
     pub(crate) fn end(&self) -> Option<u64> {
         *self.ended.lock().ok()?.get_or_insert_with(|| self.end_once())
     }
@@ -277,14 +279,15 @@ impl RingBuffer {
             return None;
         }
         let open = self.find_open(0);
-        // Before the raise, so that anyone who opens a run afterwards, or finds an earlier-drawn number there,
-        // sees it.
+        // Before the raise: a thread that opens a run after the raise, or finds a number there that
+        // it drew before, then sees that nothing is fresh.
         self.for_both(|words| words.hot.expire());
-        // Before the raise, too: takes that see the limit shut draw nothing, those that do not are
-        // raised above it. Whoever opens a run now is late, and changes neither.
+        // Before the raise, too. After both, a take that sees the limit closed draws nothing, and
+        // one that sees an older limit draws a number above it. A run opened late changes neither.
         self.hot().set_limit(Limit::CLOSED);
         let next = self.raise(MAX_END);
-        // After the raise, which has seen the raises of all who opened runs: these are below the tail.
+        // After the raise, which acquires all earlier ones: runs opened before it are below this
+        // tail.
         let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
         self.words().counters.ended.store(!published, Ordering::Relaxed);
@@ -303,13 +306,13 @@ impl RingBuffer {
         }
     }
 
-    /// Whether the producer has something to do: less is left than the padding factor asks for, or
-    /// the ring is closed.
+    /// Whether the producer has something to do: the ring is low and the source is not paused, or the
+    /// ring is closed.
     pub(crate) fn wants_runs(&self) -> bool {
         (self.is_low() && !self.is_source_paused()) || self.why_gone().is_some()
     }
 
-    /// Lets the takers' demand wake the producer, or not.
+    /// Says whether the producer's source is paused. While it is, takers' demand does not wake the producer.
     pub(crate) fn set_source_paused(&self, paused: bool) {
         if self.is_source_paused() != paused {
             // Relaxed: see the fence in `wake_if_low`.
@@ -317,15 +320,16 @@ impl RingBuffer {
         }
     }
 
-    /// Returns the number of runs that takers open between a padding and the next, if the padder foresees it:
-    /// down to half-way from the threshold to half of that, where they wake it. `None` if a ring is too small.
+    /// Returns how many runs takers open between a padding and the next, if the padder foresees that one. It pads
+    /// half-way between the threshold and half of it, where takers would wake it. `None` if the ring is too small for
+    /// that, or if `PutPolicy::Wait` keeps it full.
     pub(crate) fn runs_to_foresee(&self) -> Option<u64> {
         let late = self.threshold / 2;
         let is_kept_full = matches!(self.options.put_policy, crate::policy::PutPolicy::Wait);
         (late > 0 && !is_kept_full).then(|| self.runs() - (self.threshold + late) / 2)
     }
 
-    /// Marks numbers below `oldest` stale. Processes that share the ring see that its owner is not stopped.
+    /// Marks numbers below `oldest` stale, and shows processes that share the ring that its owner is active.
     pub(crate) fn refresh(&self, oldest: u64) {
         self.for_both(|words| words.hot.set_oldest(oldest));
         self.note_life();
@@ -333,7 +337,7 @@ impl RingBuffer {
 
     fn note_life(&self) {
         if self.is_owner_of_shared {
-            // Relaxed: it is about time.
+            // Relaxed: nothing else is published by this time.
             self.words().refreshed.store(coarse_millis(), Ordering::Relaxed);
         }
     }
@@ -343,9 +347,9 @@ impl RingBuffer {
         coarse_millis().saturating_sub(self.words().refreshed.load(Ordering::Relaxed))
     }
 
-    /// Says whether the producer comes by itself, so that takers need not wake it at once.
+    /// Says whether the producer comes by itself, so that takers wake it only at half the threshold.
     pub(crate) fn foresee(&self, foreseen: bool) {
-        // Relaxed: as `held`.
+        // Relaxed: see the fence in `wake_if_low`.
         self.for_both(|words| words.foreseen.store(foreseen.into(), Ordering::Relaxed));
     }
 
@@ -354,8 +358,8 @@ impl RingBuffer {
         self.demand.notify();
     }
 
-    /// For a padder that has filled the ring: asks the put policy's handler, if there is one, and
-    /// says when to pad again if that is not to wait for the takers' demand.
+    /// For a padder that has filled the ring: asks the put policy's handler, if there is one. Returns
+    /// when to pad again, or `None` to wait for the takers' demand.
     pub(crate) fn full_again(&self) -> Option<Duration> {
         self.options.put_policy.retry_when_full()
     }

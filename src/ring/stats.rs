@@ -3,8 +3,8 @@
 use super::RingBuffer;
 use crate::sync::{AtomicU64, Ordering};
 
-/// A snapshot of a ring. The parts are read one after another while takers go on, so they may disagree; when no
-/// take is under way they agree.
+/// A snapshot of a ring's statistics. The fields are read one after another while takers continue, so they may
+/// disagree. They agree if no take is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
@@ -21,8 +21,8 @@ pub struct RingStats {
     pub runs: u64,
     /// How many numbers have been taken, by takes, fills and blocks.
     pub taken: u64,
-    /// Draws that gave nothing: past the end of a run, or of a number that had become stale. At most one per taker
-    /// per run, and most of them of no run's numbers.
+    /// Draws that issued nothing: past the end of a run, or of a number that had become stale. At most one per taker
+    /// and run, and most are of numbers that belong to no run.
     pub dropped: u64,
     /// How often takers used up all that was published.
     pub dried: u64,
@@ -31,7 +31,7 @@ pub struct RingStats {
 }
 
 impl RingStats {
-    /// Adds what an earlier ring of the same generator counted.
+    /// Adds the counts of an earlier ring of the same generator.
     pub(crate) fn add_earlier(&mut self, earlier: &Self) {
         self.published += earlier.published;
         self.runs += earlier.runs;
@@ -43,11 +43,12 @@ impl RingStats {
 }
 
 impl RingBuffer {
-    /// A look at the ring.
+    /// Returns a snapshot of the ring's statistics.
     pub fn stats(&self) -> RingStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.words().counters;
-        // Acquire, and before the word: what is counted as raised is in the word.
+        // Read before the word. Acquire: pairs with the Release in `RingBuffer::raise`, so the word
+        // includes every raise that is counted here.
         let raised = counters.raised.load(Ordering::Acquire);
         let (dropped, discarded) = (count(&counters.dropped), count(&counters.discarded));
         let mut stats = RingStats {
@@ -65,14 +66,14 @@ impl RingBuffer {
         let passed = open.published_below(next);
         stats.published = last.published_below(u64::MAX).min(!count(&counters.ended));
         stats.available = stats.published.saturating_sub(passed);
-        // A word that was raised just now may not be counted as raised yet. More than what was
-        // published below it was not taken.
+        // The word may include a raise that is not counted yet. So cap the result: no more can have
+        // been taken than was published below the word, and not discarded.
         let drawn = next.saturating_sub(raised.saturating_add(dropped));
         stats.taken = drawn.min(passed.saturating_sub(discarded));
         stats
     }
 
-    /// The number that the next take would get, were there no others.
+    /// The number that a take would get now if no other came first.
     pub(crate) fn peek(&self) -> Option<u64> {
         let open = self.open_run().ok()?;
         let next = self.hot().next();

@@ -15,7 +15,7 @@ const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
     Producer,
-    /// That is up to the caller.
+    /// Waking the producer is up to the caller.
     Nobody,
 }
 
@@ -37,12 +37,12 @@ impl RingBuffer {
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
     pub fn wait(&self, timeout: Option<Duration>) {
         self.park(timeout);
-        // The caller may take nothing.
+        // The caller may take nothing, so pass the wake-up on.
         self.call_next_taker();
     }
 
-    /// [`wait`](Self::wait) for a taker that then tries to take, and after a take
-    /// [calls the next one](Self::call_next_taker).
+    /// [`wait`](Self::wait) for a taker that tries to take afterwards, and then
+    /// [wakes the next one](Self::call_next_taker) itself.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         self.published.wait(timeout, || self.why_gone().is_some() || self.has_next());
     }
@@ -54,7 +54,7 @@ impl RingBuffer {
         }
     }
 
-    /// Goes on after a draw that was not below the limit: with what it drew, if anything.
+    /// Continues a take whose draw was not below the limit, with what it drew, if anything.
     pub(crate) fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
         if let Some(drawn) = drawn {
             HotWords::after_draw();
@@ -69,7 +69,8 @@ impl RingBuffer {
         }
     }
 
-    /// A number that was drawn at or behind the end of a run, if it is of a published run, and fresh.
+    /// Returns a number that was drawn at or past a run's last one, if it is fresh and of a published run. Otherwise
+    /// drops it.
     fn resolve_overdraw(&self, drawn: Drawn) -> Result<Option<u64>, TakeError> {
         let number = drawn.number;
         let drop = || {
@@ -78,7 +79,7 @@ impl RingBuffer {
         let mut passed = 0;
         loop {
             let open = self.open_run_after(passed).inspect_err(|_| drop())?;
-            // By the limit, without a look at a slot that a later run may have by now.
+            // The limit proves that the last number was published. Its slot may hold a later run.
             let is_last = number == drawn.last;
             if number >= open.end && !is_last {
                 self.open_next(open, Wake::Producer).inspect_err(|_| drop())?;
@@ -106,8 +107,8 @@ impl RingBuffer {
         }
     }
 
-    /// Draws up to `wanted` numbers of the open run at once; opens the next one if that is used
-    /// up. `None` after too many lost races. It draws nothing that it does not know to be
+    /// Draws up to `wanted` numbers of the open run at once, and opens the next one first if that is
+    /// used up. Returns `None` after too many lost races. Draws only numbers that it knows to be
     /// published.
     pub(super) fn claim(&self, wanted: u64, wake: Wake) -> Result<Option<Range<u64>>, TakeError> {
         let (mut attempts, mut passed) = (ATTEMPTS, 0);
@@ -120,7 +121,8 @@ impl RingBuffer {
                 continue;
             }
             if self.is_owner_of_shared && next < open.first {
-                // Whoever opened the run had raised the word to its first number.
+                // A correct taker raises the word to a run's first number before it moves the
+                // cursor there.
                 return Err(self.spoilt("the next number", next));
             }
             let end = next + wanted.min(open.end - next);
@@ -135,7 +137,7 @@ impl RingBuffer {
         }
     }
 
-    /// After the numbers of a run below this one were drawn: if that is all, opens the next run.
+    /// To be called after the numbers of `run` below `next` were drawn. If those are all, opens the next run.
     fn drawn_to(&self, run: Run, next: u64, wake: Wake) {
         if next < run.end {
             // Whoever opened the run may not have moved the limit yet.
@@ -145,16 +147,16 @@ impl RingBuffer {
             return;
         }
         if !self.open_after(run) {
-            // No more draws past the end.
+            // Stop takers from drawing past the end.
             self.hot().set_limit(Limit::used_up(run.end));
         }
         self.wake_as_asked(wake);
     }
 
-    /// Opens the run after this one, which is used up. The error says that there is none.
+    /// Opens the run after `open`, which is used up. If there is none, the error says why.
     fn open_next(&self, open: Run, wake: Wake) -> Result<(), TakeError> {
-        // Before the tail: once the ring is closed its tail stands still, but for a run that its
-        // producer has in hand.
+        // Read this before the tail: once the ring is closed, its tail moves at most for a run that
+        // the producer was already publishing.
         let why = self.why_gone();
         if self.open_after(open) {
             self.wake_as_asked(wake);
@@ -174,35 +176,35 @@ impl RingBuffer {
         }
     }
 
-    /// Whether a take would find a number.
+    /// Whether a take would find a number. True in a forked child, which must not wait.
     pub(crate) fn has_next(&self) -> bool {
-        // Where the slot holds a later run by now, that was published meanwhile.
+        // Without a last run, its slot already holds a later one, which was published meanwhile.
         self.last_run().is_none_or(|run| self.hot().next() < run.end)
     }
 
     /// Wakes the producer if the ring is low. Called after each change of the open run, and
     /// whenever the ring is found dry.
-    // Not inlined: it runs once a run.
+    // Not inlined: it runs only once per run.
     #[inline(never)]
     pub(crate) fn wake_if_low(&self) {
-        // Pairs with the fence in `EventCount::wait`: either the producer that is about to sleep sees
-        // what the caller drew or opened, or the caller sees what the producer published before,
-        // and whether its source is paused. Without it, a processor could look at those before its draw is
-        // seen, and both would leave it to the other.
+        // Pairs with the fence in `EventCount::wait`: either the producer that is about to sleep
+        // sees what the caller drew or opened, or the caller sees what the producer published
+        // before, and whether its source is paused. Without it, a taker could read those before its
+        // draw becomes visible, and both would leave the work to the other.
         fence(Ordering::SeqCst);
         if self.is_low() && !self.is_source_paused() {
             self.call_producer();
         }
     }
 
-    /// Whether less is left in the ring than the padding factor asks for; half of that if the
+    /// Whether the ring has less left than the padding factor asks for, or than half of that if the
     /// producer comes by itself.
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.hot().open_index();
         // Relaxed: see the fence in `wake_if_low`.
         let is_foreseen = self.own.words().foreseen.load(Ordering::Relaxed) != 0;
         let threshold = self.threshold >> u32::from(is_foreseen);
-        // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
+        // Relaxed: a stale tail is a smaller one. At worst, a taker wakes the producer early.
         let buffered = self.own.words().tail.load(Ordering::Relaxed).saturating_sub(cursor);
         buffered <= threshold
     }
