@@ -1,4 +1,4 @@
-//! Models of takers of a shared ring that stop for good after any of their operations. Run with `scripts/loom`.
+//! Models of a shared ring in which a taker dies after any of its operations. Run with `scripts/loom`.
 
 use loom::sync::Arc as Shared;
 use loom::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// The producer, and handles as of two other processes.
+/// A producer, and two handles that stand for two other processes.
 fn shared() -> (Producer, [RingBuffer; 2]) {
     let options = RingOptions::new(2).run_bits(1).spaced();
     let memory = WipeOnForkMemory::shared(options.runs() as usize).expect("memory");
@@ -40,8 +40,8 @@ fn wherever_it_dies(
     }
 }
 
-/// One of two takers dies, maybe while it opens a run or wakes the producer. The other one and later ones get all that it
-/// did not draw, in order.
+/// One of two takers dies anywhere, even while it opens a run or wakes the producer. The other one gets everything that
+/// it did not draw, in order.
 #[test]
 fn models_a_taker_dies_anywhere() {
     wherever_it_dies(3, |operations| {
@@ -49,7 +49,7 @@ fn models_a_taker_dies_anywhere() {
         producer.put(10).expect("room");
         producer.put(100).expect("room");
         let dying = thread::spawn(move || {
-            // Three of four: with the end of a run among them.
+            // Three of the four numbers, so that it uses up a run.
             let mut taken = Vec::new();
             let lived = dies_after(operations, || {
                 (0..3).for_each(|_| taken.extend(ring.try_take()));
@@ -58,7 +58,7 @@ fn models_a_taker_dies_anywhere() {
         });
         let mut mine: Vec<_> = others.try_take().into_iter().collect();
         let (died, theirs) = dying.join().expect("no panic");
-        // Nobody waits for the dead: the producer finds room, and takers what is left.
+        // Nobody waits for the dead taker: the producer finds room, and others take what is left.
         mine.extend((0..4).map_while(|_| others.try_take().ok()));
         assert!(mine.is_sorted_by(|a, b| a < b) && theirs.is_sorted_by(|a, b| a < b));
         producer.put(1_000).expect("room");
@@ -68,15 +68,15 @@ fn models_a_taker_dies_anywhere() {
         assert!(all.is_sorted_by(|a, b| a < b), "{all:?}");
         let is_put = |number: &u64| [10, 11, 100, 101, 1_000, 1_001].contains(number);
         assert!(all.iter().all(is_put), "{all:?}");
-        // What it drew, and had not told.
+        // The dead taker may have drawn one number without returning it.
         let lost = 6 - all.len();
         assert!(lost <= usize::from(died), "{lost} lost: {all:?}");
         died
     });
 }
 
-/// A taker dies anywhere while it waits or calls another one. The other one gets what is published, at the latest when its
-/// sleep ends.
+/// A taker dies anywhere while it waits or wakes the other. The other one gets what is published, at the latest when
+/// its sleep times out.
 #[test]
 fn models_a_waiter_dies_anywhere() {
     // With two preemptions it takes hours.
@@ -99,7 +99,7 @@ fn models_a_waiter_dies_anywhere() {
             theirs.store(true, Ordering::Relaxed);
         });
         producer.put(10).expect("room");
-        // The end of a sleep: the model has no time.
+        // Stands for the timeout of a sleep, as loom has no time.
         let end_sleeps = || memory.words().published.notify(true);
         end_sleeps();
         let died = dying.join().expect("no panic").is_none();

@@ -19,7 +19,7 @@ fn ring(options: RingOptions) -> (Producer, Arc<RingBuffer>) {
     RingBuffer::new(options).expect("possible")
 }
 
-/// Whoever reads a slot gets a run whole, or nothing, whatever else it knows of the ring.
+/// A reader of a slot gets a whole run or nothing, even without any other synchronization.
 #[test]
 fn models_a_slot_against_its_reader() {
     check(|| {
@@ -38,8 +38,8 @@ fn models_a_slot_against_its_reader() {
     });
 }
 
-/// A ring is ended while others take numbers and blocks. Nothing is issued that is not below what the end
-/// tells, and nothing at all to takes that begin after it.
+/// Ends a ring while others take numbers and blocks. All numbers issued are below the end's result, and
+/// takes that begin after it get nothing.
 fn ending(options: RingOptions, by_block: bool) {
     let (mut producer, ring) = ring(options);
     producer.put(10).expect("room");
@@ -84,8 +84,8 @@ fn models_the_end_against_blocks() {
     check(|| ending(RingOptions::new(2).run_bits(1).spaced(), true));
 }
 
-/// A ring is ended while its producer puts a further run, which goes on where the last one ends, and
-/// a taker draws there: what it gets is below what the end tells, and the run does not revive the ring.
+/// Ends a ring while its producer puts another run, which begins where the last one ends, and a taker
+/// draws from it. What the taker gets is below the end's result, and the run does not revive the ring.
 #[test]
 fn models_the_end_against_a_producer() {
     check(|| {
@@ -117,7 +117,7 @@ fn models_the_end_against_a_producer() {
     });
 }
 
-/// A taker that sleeps when there is nothing, as a generator's does.
+/// A taker that sleeps while there is nothing, as a generator's takers do.
 fn sleeper(ring: &Arc<RingBuffer>) -> thread::JoinHandle<Result<u64, TakeError>> {
     let ring = Arc::clone(ring);
     thread::spawn(move || {
@@ -133,11 +133,11 @@ fn sleeper(ring: &Arc<RingBuffer>) -> thread::JoinHandle<Result<u64, TakeError>>
     })
 }
 
-/// A publication calls one of those who sleep, who calls the other. The model checker would report who sleeps
-/// for ever.
+/// A publication wakes one sleeper, which wakes the other. loom reports a deadlock if one of them sleeps
+/// forever.
 #[test]
 fn models_sleepers_call_each_other() {
-    // Three threads that wait for each other: with one more preemption, it takes long.
+    // Three threads wait for each other, so a third preemption would take too long.
     check_within(2, || {
         let (mut producer, ring) = ring(RingOptions::new(2).run_bits(1));
         let sleepers = [(); 2].map(|()| sleeper(&ring));
@@ -159,9 +159,9 @@ fn models_a_close_releases_all_sleepers() {
     });
 }
 
-/// A padder whose source was paused, and goes on, against the taker that uses up what it has put: either the
-/// taker wakes it, or it sees for itself that there is too little. Where the two only wrote a flag
-/// and a word, and read the other's, each could miss the other.
+/// A padder whose source resumes after a pause, against a taker that uses up what was put: either the
+/// taker wakes the padder, or the padder sees for itself that the ring is low. Without the fences, each
+/// could store its own word, read an old value of the other's, and miss the other.
 #[test]
 fn models_a_paused_source_against_demand() {
     check(|| {
@@ -194,9 +194,9 @@ fn models_a_paused_source_against_demand() {
     });
 }
 
-/// A padder that had foreseen the ring to be low by now, finds that it is not, and sleeps until takers wake
-/// it: the taker that makes the ring low meanwhile does so, whichever threshold it saw. Takers that come
-/// sooner than foreseen wake it as well.
+/// A padder finds that the ring is not low at the time it had foreseen, and sleeps until takers wake it. A
+/// taker that makes the ring low meanwhile wakes it, whichever threshold it saw. Takers that are faster than
+/// foreseen wake it as well.
 #[test]
 fn models_a_foreseen_padding_against_demand() {
     for (was_wrong, takes) in [(true, 2), (false, 3)] {
@@ -218,8 +218,8 @@ fn models_a_foreseen_padding_against_demand() {
     }
 }
 
-/// A taker that counts for itself looks at the freshness of each number. Once it has seen that
-/// nothing is fresh it stays so; and whatever it takes later is above what was thrown away.
+/// A local taker checks whether its block is fresh. If it is not, the next block that it takes is above
+/// that one. What is stale stays stale.
 #[test]
 fn models_freshness_against_a_local_taker() {
     check(|| {
@@ -249,7 +249,7 @@ fn models_freshness_against_a_local_taker() {
     });
 }
 
-/// A number that was drawn before its run was thrown away, and is looked at after: not handed out.
+/// A number that was drawn before its run was discarded, and is checked after that, is dropped.
 #[test]
 fn models_a_stale_number_that_was_drawn_is_dropped() {
     check(|| {
@@ -258,7 +258,7 @@ fn models_a_stale_number_that_was_drawn_is_dropped() {
         producer.put(100).expect("room");
         let taker = {
             let ring = Arc::clone(&ring);
-            // Both are last numbers of their runs, which pass the slow path.
+            // Each is the last number of its run, so both takes use the slow path.
             thread::spawn(move || [(); 2].map(|()| ring.try_take().ok()))
         };
         ring.hot().set_oldest(100);
@@ -273,7 +273,7 @@ fn models_a_stale_number_that_was_drawn_is_dropped() {
     });
 }
 
-/// A child of a fork takes nothing, waits for nothing, and changes nothing of its parent's.
+/// A forked child takes nothing, waits for nothing, and changes nothing in its parent.
 #[test]
 fn models_a_child_takes_nothing() {
     for options in [RingOptions::new(2).run_bits(1), RingOptions::new(2).run_bits(1).spaced()] {

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::policy::{PutDecision, PutPolicy};
 
-/// Of threads that meet.
+/// How many runs pass between threads in a test.
 const RUNS: u64 = if cfg!(miri) { 20 } else { 2_000 };
 
 fn ring(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
@@ -164,7 +164,7 @@ fn the_end_says_what_was_issued() {
             assert_eq!(ring.try_take(), Err(TakeError::Closed));
             assert_eq!(ring.try_fill(&mut [0]), Err(TakeError::Closed));
             assert_eq!((ring.stats().available, ring.peek()), (0, None));
-            // A padder that is late with its answer.
+            // A padder's late refresh changes nothing.
             ring.hot().set_oldest(0);
             assert!(!ring.hot().is_fresh(101));
             assert_eq!(ring.end(), below);
@@ -190,7 +190,7 @@ fn the_end_says_what_was_issued() {
             producer.put(200).expect("room");
             (0..taken).for_each(|_| assert!(ring.try_take().is_ok()));
             if taken == 4 {
-                // Draws from behind the end of all.
+                // Draws past the end of the last run.
                 assert_eq!(ring.try_take(), Err(TakeError::Empty));
             }
             drop(producer);
@@ -205,7 +205,7 @@ fn a_put_that_waits_gets_room_from_the_last_take_of_a_run() {
     for options in [RingOptions::new(1).run_bits(0), RingOptions::new(4).run_bits(3).spaced()] {
         let (mut producer, ring) =
             RingBuffer::new(options.put_policy(PutPolicy::Wait)).expect("possible");
-        // So many that the producer meets a full ring. If it gives up, it closes the ring.
+        // So many that the producer finds the ring full. If it gives up, its drop closes the ring.
         let firsts = || (1..RUNS).map(|run| 100 * run);
         std::thread::scope(|scope| {
             scope.spawn(move || firsts().for_each(|first| producer.put(first).expect("waits")));
@@ -226,7 +226,7 @@ fn takers_that_sleep_after_their_draw_get_numbers_of_runs_alone() {
     let (mut producer, ring) = spaced(4, 1);
     producer.put(100).expect("room");
     assert_eq!(ring.try_take(), Ok(100));
-    // The last number of the run, and three from behind its end.
+    // The last number of the run, and three past its end.
     let draw = || ring.hot().draw().expect_err("behind the limit");
     let [last, first_of_next, last_of_next, of_no_run] = [(); 4].map(|()| draw());
     assert_eq!(of_no_run.map(|drawn| (drawn.number, drawn.last)), Some((104, 101)));
@@ -239,7 +239,7 @@ fn takers_that_sleep_after_their_draw_get_numbers_of_runs_alone() {
     assert_eq!(ring.take_slowly(of_no_run), Ok(201), "another one in its place");
     let stats = ring.stats();
     assert_eq!((stats.taken, stats.dropped), (6, 2), "{stats:?}");
-    // Whoever takes the last number of a run opens the next one, so that nobody draws behind the end.
+    // Whoever takes the last number of a run opens the next one, so that nobody draws past the end.
     for first in [300, 400] {
         producer.put(first).expect("room");
     }
@@ -332,7 +332,8 @@ fn a_ring_is_low_at_its_threshold_unless_its_producer_is_source_paused() {
         assert!(ring.try_take().is_ok());
         (producer, ring)
     };
-    // 8 runs, of which the open one and 3 more are the threshold, or one more if the padding is foreseen.
+    // 8 runs. The ring is low at the open run and 3 more, or at the open run and 1 more if the
+    // padding is foreseen.
     let (producer, ring) = full(RingOptions::new(4).run_bits(1));
     let mut demanded = Vec::new();
     for _ in 0..7 {
