@@ -27,12 +27,12 @@ pub(crate) trait Waiting {
     /// Sleeps until something may be ready, for at most `timeout`.
     fn park(&self, timeout: Option<Duration>);
 
-    /// Sleeps for this time, whatever becomes ready.
+    /// Sleeps for this time. By default, it may return early if something becomes ready.
     fn nap(&self, time: Duration) {
         self.park(Some(time));
     }
 
-    /// Where tasks wait. It is another event once a generator continues with a new ring.
+    /// Where tasks wait. The event changes when a generator continues with a new ring.
     fn event(&self) -> &EventCount;
 
     /// Shortens the time until a task tries again, if nobody would wake it.

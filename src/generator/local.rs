@@ -210,8 +210,8 @@ impl<G: GeneratorRef> LocalGenerator<G> {
 
 /// Returns the rest of a block if it is fresh in the present ring, otherwise a new block of at least one number.
 ///
-/// Blocks are passed by value, without the handle. So the compiler can keep the handle's numbers in registers where a
-/// caller counts in a loop.
+/// Blocks are passed by value, without the handle. So the compiler can keep the handle's numbers in registers when a
+/// caller takes uids in a loop.
 #[cold]
 #[inline(never)]
 fn next_block(generator: &impl Blocks, left: Range<u64>) -> Result<Range<u64>, TakeError> {

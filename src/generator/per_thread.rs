@@ -14,7 +14,7 @@ use crate::uid::Uid;
 use crate::waiting;
 
 /// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`. Each thread takes blocks of up
-/// to 255 uids and counts through them on its own, so threads share a cache line once in 255 takes.
+/// to 255 uids and counts through them on its own, so threads contend for a cache line only once in 255 takes.
 ///
 /// Get one from [`CachedUidGenerator::per_thread`], or from [`new`](Self::new) with an `Arc`. Uids increase within a
 /// thread, but another thread's later uid may be smaller. If you need one order over all threads, take from the
@@ -22,8 +22,8 @@ use crate::waiting;
 ///
 /// A thread that ends leaves the rest of its block to the next new thread. Blocks older than the generator's
 /// [`max_lag`](crate::generator::CachedBuilder::max_lag) are dropped, as are all blocks when the handle is dropped or
-/// the generator closed. A handle needs 64 to 128 bytes per thread, for the most threads that have used any handle at
-/// once. Threads beyond 32,768 take from the generator one by one.
+/// the generator closed. A handle needs 64 to 128 bytes per thread, counting the most threads that have used any
+/// handles at the same time. Threads beyond 32,768 get no blocks and take single uids from the generator.
 ///
 /// A signal handler that interrupts a take must not take from the same handle.
 ///
@@ -55,7 +55,7 @@ impl CachedUidGenerator {
 }
 
 impl SharedRing {
-    /// Returns a handle for many threads. In a forked child, an inherited handle takes uids from the ring one by one: make
+    /// Returns a handle for many threads. In a forked child, an inherited handle takes single uids from the ring: make
     /// a new one there.
     pub fn per_thread(&self) -> PerThreadGenerator<&Self> {
         PerThreadGenerator::new(self)
@@ -96,7 +96,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
 
     /// Async [`next_uid`](Self::next_uid); see [`CachedUidGenerator::next_uid_async`].
     ///
-    /// A task that moves between threads gets uids of each thread's block, which do not increase then.
+    /// A task that moves between threads takes from each thread's block, so its uids may not increase.
     ///
     /// # Errors
     ///
@@ -239,8 +239,9 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         let Some(shard) = self.shards.find_or_make() else {
             return Ok(Uid::from_layout(block.start));
         };
-        // A clock, source or handler that took from this handle during that call may have got a later block. Keep that
-        // one, or this thread's uids would not increase. A block of a new worker id may be below the last one.
+        // A clock, source or handler that took from this handle during that call may have got a
+        // later block. Keep that one, or this thread's uids would not increase. If the shard is
+        // unchanged, use the new block even if it is lower, as one with a new worker id may be.
         if block.start >= shard.end.load(Ordering::Relaxed) || shard.left() == seen {
             shard.next.store(block.start + 1, Ordering::Relaxed);
             shard.end.store(block.end, Ordering::Relaxed);

@@ -29,10 +29,10 @@ use crate::waiting::{self, Waiting};
 /// Equal to no mark: marks have 32 bits.
 const NO_MARK: u64 = u64::MAX;
 
-/// How often a thread that waits for a stopped owner looks again.
+/// How long a thread that waits for a stopped owner sleeps before it looks again.
 const NAP: Duration = Duration::from_millis(10);
 
-/// How often a task that waits looks again.
+/// The longest time until a waiting task looks again.
 const TASK_NAP: Duration = Duration::from_millis(2);
 
 /// Takes uids from a generator's ring in any process that shares it: the generator's own, its forked children, and
@@ -69,7 +69,7 @@ pub struct SharedRing {
     /// In milliseconds.
     max_owner_pause: Option<u64>,
     is_closed: AtomicBool,
-    /// Of this process; a child begins with its parent's.
+    /// Counts this process's takes. A forked child starts from its parent's counts.
     counters: CachePadded<Counters>,
 }
 
@@ -148,7 +148,7 @@ impl SharedRing {
         self.ring.stats()
     }
 
-    /// Completes the header of the memory, before another process can get its descriptor.
+    /// Fills in the header of the memory. To be called before another process can get its descriptor.
     pub(super) fn describe(&self) {
         let Some(header) = self.memory.header() else { return };
         let (options, threshold) = self.ring.shape();
@@ -166,6 +166,7 @@ impl SharedRing {
             (&header.worker_id, self.worker_id),
             (&header.mark, self.owner.mark.into()),
         ];
+        // Relaxed: whoever passes the descriptor synchronizes.
         facts.iter().for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
     }
 
@@ -189,7 +190,7 @@ impl SharedRing {
     /// Returns whether a take need not look at the owner.
     #[inline]
     fn is_as_usual(&self) -> bool {
-        // Relaxed: a take may miss a change that is made at the same time.
+        // Relaxed: a take may miss a concurrent change.
         let mark = self.memory.hot().mark.load(Ordering::Relaxed);
         u64::from(mark) == self.usual_mark.load(Ordering::Relaxed)
     }
@@ -338,7 +339,7 @@ impl Waiting for SharedRing {
         self.ring.call_next_taker();
     }
 
-    /// A child takes from it as its parent does.
+    /// A forked child takes from the ring as its parent does.
     fn is_forked(&self) -> bool {
         false
     }

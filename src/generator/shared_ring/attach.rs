@@ -25,11 +25,12 @@ impl SharedRing {
     ///
     /// # Errors
     ///
-    /// [`Error::Attach`] if the first descriptor is not of a ring's memory, or of a format with another version.
+    /// [`Error::Attach`] if the first descriptor is not of a ring's memory, or its format has another version.
     pub fn attach([memory, owner]: [OwnedFd; 2]) -> Result<Self, Error> {
         let memory = WipeOnForkMemory::attach(memory).map_err(refused)?;
         let header = memory.header().ok_or_else(|| refused("it has no header"))?;
-        // Relaxed: whoever passes the descriptors synchronizes. A peer that changes a word later changes nothing here.
+        // Relaxed: whoever passes the descriptors synchronizes. Each word is read once, so a peer
+        // that changes it later has no effect here.
         let [run_bits, spaced, threshold, worker_id, mark] =
             [&header.run_bits, &header.spaced, &header.threshold, &header.worker_id, &header.mark]
                 .map(|word| word.load(Ordering::Relaxed));
