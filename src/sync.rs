@@ -1,9 +1,9 @@
-//! Atomics, threads and locks (std's, or loom's when the models are run), and what is built on them: memory
-//! that forks wipe, the eventcount, and calls of a caller's code.
+//! Atomics and locks (std's, or loom's in models), and what is built on them: memory that a fork wipes,
+//! eventcounts, and calls into a caller's code.
 //!
-//! A lock of the rest of the library is a [`ForkGuarded`], or lies in an [`EventCount`]: neither touches
-//! its mutex in a forked child, where another thread of the parent may hold it forever. No lock is
-//! held where a caller's code runs, a subscriber to the log included: [`assert_no_lock_held`] checks that in
+//! The rest of the library locks only through [`ForkGuarded`] and [`EventCount`]. Neither touches its mutex
+//! in a forked child: a thread of the parent may have held it at the fork, and then nobody releases it. No
+//! lock is held while a caller's code runs, log subscribers included; [`assert_no_lock_held`] checks this in
 //! debug builds.
 
 mod boot_time;

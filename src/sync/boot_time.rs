@@ -1,13 +1,13 @@
-//! Clocks of the system that std does not read. They are here, and not with the other clocks, because that takes unsafe
+//! System clocks that std does not read. They are here, not with the other clocks, because reading them takes unsafe
 //! code.
 
 use std::time::Duration;
 
-/// The time since the machine was started, suspended or not; `None` where the system has no such
-/// clock.
+/// Returns the time since the machine was started, time in suspension included. `None` if the system has
+/// no such clock.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub(crate) fn boot_time() -> Option<Duration> {
-    // On Apple's systems it is the monotonic clock that counts it, and `Instant` reads another one.
+    // On Apple's systems, this clock counts suspended time; `Instant` reads another one.
     #[cfg(target_vendor = "apple")]
     const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
     #[cfg(not(target_vendor = "apple"))]
@@ -15,8 +15,8 @@ pub(crate) fn boot_time() -> Option<Duration> {
     read(CLOCK)
 }
 
-/// Milliseconds since the machine was started, suspended time excluded, up to 10 ms late. The same for all processes of a
-/// time namespace.
+/// Returns the milliseconds since the machine was started, time in suspension excluded, up to 10 ms late. All
+/// processes of a time namespace read the same clock.
 #[cfg(target_os = "linux")]
 pub(crate) fn coarse_millis() -> u64 {
     let time = read(libc::CLOCK_MONOTONIC_COARSE).unwrap_or_default();
@@ -33,11 +33,11 @@ fn read(clock: libc::clockid_t) -> Option<Duration> {
     #![allow(unsafe_code)]
 
     let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: the pointer is to a timespec of our own, which the call writes, and keeps no pointer to.
+    // SAFETY: the pointer is to a timespec of our own. The call writes to it, and keeps no pointer.
     if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
         return None;
     }
-    // SAFETY: the call has succeeded, and so it has written all of it.
+    // SAFETY: the call succeeded, so it has written all of it.
     let time = unsafe { time.assume_init() };
     let seconds = u64::try_from(time.tv_sec).ok()?;
     let nanos = u32::try_from(time.tv_nsec).ok()?;
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// The first number of that file counts suspended time.
+    /// The first number in `/proc/uptime` counts suspended time.
     #[test]
     #[cfg_attr(miri, ignore = "miri reads another clock")]
     fn it_is_the_uptime_that_the_system_shows() {

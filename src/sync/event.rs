@@ -1,4 +1,4 @@
-//! Where the threads of a ring wait: those of one process, or of all that share the ring.
+//! Where the threads of a ring wait: those of one process, or of all processes that share the ring.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::futex::{FutexWords, LONGEST};
 use super::wipe_on_fork::{RingWords, WipeOnForkMemory};
 use super::{EventCount, ForkToken};
 
-/// An eventcount.
+/// An eventcount, for one process or several.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Of this process.
@@ -29,12 +29,12 @@ impl Event {
         Self::Own(EventCount::new(fork_token))
     }
 
-    /// Where takers wait for runs, any of which may be killed while the others wait for its call.
+    /// Returns where the takers of a shared ring wait for runs.
     pub(crate) fn published(memory: &WipeOnForkMemory<RingWords>) -> Self {
         Self::shared(memory, |words| &words.published)
     }
 
-    /// Where the producer waits for demand, and for its end. A peer that writes to these words must not keep it asleep.
+    /// Returns where the producer of a shared ring waits for demand, and to be stopped.
     pub(crate) fn demand(memory: &WipeOnForkMemory<RingWords>) -> Self {
         Self::shared(memory, |words| &words.demand)
     }
@@ -44,7 +44,9 @@ impl Event {
         Self::Shared(SharedEvent { memory, words, tasks })
     }
 
-    /// Waits until `ready` says true, or for `timeout` at most; returns the last answer. It may return early.
+    /// Waits until `ready` returns true, for at most `timeout`. Returns the last answer. May return early: a shared
+    /// event lets nobody sleep longer than [`LONGEST`], because a killed taker may owe a call, or a peer may have
+    /// overwritten the words.
     pub(crate) fn wait(&self, timeout: Option<Duration>, ready: impl FnMut() -> bool) -> bool {
         match self {
             Self::Own(event) => event.wait(timeout, ready),
@@ -55,7 +57,7 @@ impl Event {
         }
     }
 
-    /// Wakes all waiters, if there are any. To be called after the change that they wait for.
+    /// Wakes all waiters. Call after the change that they wait for.
     #[inline]
     pub(crate) fn notify(&self) {
         match self {
@@ -64,8 +66,8 @@ impl Event {
         }
     }
 
-    /// Wakes a thread and a task, if there are any. To be called after a change that is for some of the waiters only, and
-    /// by each of them who leaves something.
+    /// Wakes one thread and one task, or for a shared ring all tasks of this process. Call after a change that can
+    /// satisfy only some of the waiters; a called waiter that leaves something calls it again.
     #[inline]
     pub(crate) fn notify_one(&self) {
         match self {

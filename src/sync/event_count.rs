@@ -1,4 +1,4 @@
-//! Waiting for what others bring about.
+//! Waiting for a condition that other threads make true.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -11,8 +11,8 @@ use super::guarded::{Forked, Guard, lock};
 use super::imp::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, fence};
 use super::outside::{LockHeld, assert_no_lock_held, contained};
 
-/// An eventcount: threads and tasks wait on it until a condition holds that other threads bring about
-/// with atomics, without taking a lock.
+/// An eventcount: threads and tasks wait on it for a condition that other threads make true with atomics,
+/// without taking a lock.
 ///
 /// No wake-up is lost. The waiter raises `waiting`, passes a SeqCst fence and then looks at the
 /// condition; the notifier changes what the condition reads, passes a SeqCst fence and then looks
@@ -21,26 +21,25 @@ use super::outside::{LockHeld, assert_no_lock_held, contained};
 /// takes the lock before it signals, and the waiter has held that lock since before it raised
 /// `waiting`, so the signal cannot fall between its look and its sleep.
 ///
-/// `waiting` says whether anybody waits who was not called yet, so that of many notifiers only one pays
-/// for the wake-up of a thread that is already on its way. It changes with the lock held. Every waiter that
-/// wakes and finds its condition false raises it again.
+/// `waiting` is true while somebody waits who has not been called. So of many notifiers, only one pays for
+/// waking a thread. It changes only under the lock. A waiter that wakes, finds its condition false and waits
+/// again raises it again.
 ///
-/// [`notify_one`](Self::notify_one) is for conditions that hold for some of the waiters only, as a ring with
-/// a few numbers: it calls one thread and one task. Each of these looks at the condition, so nobody has to
-/// be called for what a waiter that was called takes. Whoever is called and leaves something has to call the
-/// next one ([`EventCount::notify_one`] again). So for as long as there is something and somebody waits for it,
-/// there is one of three: a notifier that has not come to its call, somebody who was called and has not come
-/// to looking, or somebody who has looked and has not come to calling the next one. A waiter
-/// that times out also looks, so it counts as called. A task that is dropped after
-/// its call looks at nothing: its listener passes the call on.
+/// [`notify_one`](Self::notify_one) is for conditions that can satisfy only some of the waiters, such as a
+/// ring with a few numbers. It calls one thread and one task. A called waiter looks at the condition, so what
+/// it takes needs no further call. If it leaves something, it must call the next waiter, again by
+/// `notify_one`. So while there is something and somebody waits for it, one of three exists: a notifier that
+/// has not made its call yet, a called waiter that has not looked yet, or a waiter that has looked and not
+/// called the next one yet. A waiter that times out also looks, so it counts as called. A task that is
+/// dropped after its call does not look: its listener passes the call on.
 ///
-/// A task waits by a [`Listener`]. It puts its waker down under the lock, raises `waiting`, passes the
-/// fence, and then looks at its condition, with the lock released. If it finds the condition false,
-/// the notifier finds `waiting` raised, and takes the lock after the waker was put down.
+/// A task waits by a [`Listener`]. It stores its waker and raises `waiting` under the lock, passes the
+/// fence, and then looks at its condition, with the lock released. If it finds the condition false, the
+/// notifier sees `waiting` raised, and takes the lock after the waker was stored.
 ///
-/// Wakers are a caller's code, and run with no lock held. The crate `event-listener` wakes under its lock:
-/// a waker that takes an id, or drops another task, would wait for itself there, and one that panics
-/// would spoil the counts.
+/// Wakers are a caller's code, so they run with no lock held. The crate `event-listener` wakes under its
+/// lock: there, a waker that takes an id or drops another task would deadlock, and one that panics would
+/// corrupt the counts.
 ///
 /// A forked child neither waits nor wakes: see [`ForkGuarded`](super::ForkGuarded).
 #[derive(Debug)]
@@ -53,15 +52,15 @@ pub(crate) struct EventCount {
 
 /// Who waits.
 ///
-/// In `sleep` there are `asleep + called` threads, of which at least `called` have been signalled, or will be
-/// by a notifier that has released the lock. Each that leaves takes one off `called`, or off `asleep` if
-/// nobody is called. So it does not matter that a thread cannot tell the signal from the end of its time, or
-/// that one that has come later gets the signal of another: no more than `asleep` threads are without one.
+/// `asleep + called` threads are in `sleep`. At least `called` of them have been signalled, or will be by a
+/// notifier that has released the lock. A thread that leaves takes one off `called`, or off `asleep` if
+/// `called` is 0. So a thread need not know whether a signal or a timeout woke it, and a later thread may get
+/// the signal of an earlier one: at most `asleep` threads are without a signal.
 #[derive(Debug, Default)]
 struct Waiters {
-    /// Threads that sleep and were not called.
+    /// Threads that sleep and have not been called.
     asleep: usize,
-    /// Threads that were called and have not woken.
+    /// Threads that have been called and have not left `sleep`.
     called: usize,
     /// `None` until a task waits: most events never have any.
     tasks: Option<Box<Tasks>>,
@@ -70,14 +69,14 @@ struct Waiters {
 /// The tasks that wait.
 #[derive(Debug, Default)]
 struct Tasks {
-    /// By their listeners' numbers.
+    /// The key is the listener's number.
     wakers: BTreeMap<u64, Waker>,
     /// The next listener's number.
     next: u64,
 }
 
-/// A task's place among those that wait on an event. It has a number once the task has registered, and no waker after
-/// a notification: dropping it then passes the call on.
+/// A task's place among the waiters. It has a number once the task has registered. A notification takes the
+/// number's waker away: dropping the listener then passes the call on.
 #[derive(Debug)]
 pub(crate) struct Listener<'a> {
     event: &'a EventCount,
@@ -90,14 +89,14 @@ impl EventCount {
         Self { fork_token, waiting, mutex, signal: Condvar::new() }
     }
 
-    /// Returns an event of this process that nobody notifies, for tasks that look again by themselves.
+    /// Returns an event that nobody notifies, for tasks that look again by a timer. Each process has one.
     #[cfg(not(uidring_loom))]
     pub(crate) fn never() -> &'static Self {
         static NEVER: super::PushList<EventCount> = super::PushList::new();
         loop {
             let newest = NEVER.newest();
             let ours = newest.filter(|event| !event.fork_token.is_forked_child());
-            // A forked child needs one of its own.
+            // `register` fails in a forked child of the event's process.
             if let Some(event) = ours {
                 return event;
             }
@@ -105,10 +104,10 @@ impl EventCount {
         }
     }
 
-    /// Waits until `ready` says true, or for `timeout` at most; returns the last answer.
+    /// Waits until `ready` returns true, for at most `timeout`. Returns the last answer.
     ///
-    /// A signal does not restart the timeout anew: after a wake-up without the condition the
-    /// caller gets `false` and decides for itself whether there is time left.
+    /// May return `false` early, because a wake-up does not restart the timeout: the caller decides
+    /// whether there is time left.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut ready: impl FnMut() -> bool) -> bool {
         if self.fork_token.is_forked_child() {
             return ready();
@@ -117,7 +116,8 @@ impl EventCount {
         let held = LockHeld::new();
         // Relaxed: the fence below orders this store before the look at the condition.
         self.waiting.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `notify`.
+        // Pairs with the fence in `has_waiters`: either `ready` sees the notifier's change, or the
+        // notifier sees `waiting` raised.
         fence(Ordering::SeqCst);
         if ready() {
             self.note_waiting(&waiters);
@@ -140,7 +140,8 @@ impl EventCount {
         guard: MutexGuard<'a, Waiters>,
         timeout: Option<Duration>,
     ) -> MutexGuard<'a, Waiters> {
-        // ThreadSanitizer does not see how std releases the lock and takes it again. Waiters may wake at any time.
+        // ThreadSanitizer does not see that std's `Condvar` releases the lock and takes it again. Napping
+        // instead is correct: waiters may wake at any time.
         #[cfg(uidring_tsan)]
         {
             const NAP: Duration = Duration::from_micros(50);
@@ -157,15 +158,15 @@ impl EventCount {
         }
     }
 
-    /// Says whether somebody waits who was not called. Called with the lock held.
+    /// Sets `waiting`: whether somebody waits who has not been called. Call with the lock held.
     fn note_waiting(&self, waiters: &Waiters) {
         let waits =
             waiters.asleep > 0 || waiters.tasks.as_ref().is_some_and(|all| !all.wakers.is_empty());
-        // Relaxed: who comes to wait raises it under the same lock, and so after this.
+        // Relaxed: waiters raise it under the same lock, so this never overwrites a later raise.
         self.waiting.store(waits, Ordering::Relaxed);
     }
 
-    /// Wakes all waiters, if there are any. To be called after the change that they wait for.
+    /// Wakes all waiters. Call after the change that they wait for.
     #[inline]
     pub(crate) fn notify(&self) {
         if self.has_waiters() {
@@ -173,8 +174,8 @@ impl EventCount {
         }
     }
 
-    /// Wakes a thread and a task, if there are any. To be called after a change that is for some of the
-    /// waiters only, and by each of them who leaves something.
+    /// Wakes one thread and one task. Call after a change that can satisfy only some of the waiters; a called
+    /// waiter that leaves something calls it again.
     #[inline]
     pub(crate) fn notify_one(&self) {
         if self.has_waiters() {
@@ -184,9 +185,10 @@ impl EventCount {
 
     #[inline]
     fn has_waiters(&self) -> bool {
-        // Pairs with the fence in `wait`.
+        // Pairs with the fences in `wait` and `register`: either this sees `waiting` raised, or the
+        // waiter's look at its condition sees the caller's change.
         fence(Ordering::SeqCst);
-        // Relaxed: what is at stake comes after the fence of whoever waits, or is seen here.
+        // Relaxed: the fence orders this load after the change.
         self.waiting.load(Ordering::Relaxed)
     }
 
@@ -215,13 +217,13 @@ impl EventCount {
         wake_all(woken.into_values(), self.fork_token);
     }
 
-    /// Returns a place for a task that may come to wait.
+    /// Returns a place for a task that may have to wait.
     pub(crate) fn listener(&self) -> Listener<'_> {
         Listener { event: self, number: None }
     }
 }
 
-/// In a forked child another thread may have been about to change the tasks.
+/// In a forked child, leaks the tasks: a thread of the parent may have been changing them at the fork.
 impl Drop for EventCount {
     fn drop(&mut self) {
         if self.fork_token.is_forked_child() {
@@ -232,12 +234,12 @@ impl Drop for EventCount {
 }
 
 impl Listener<'_> {
-    /// Has the task woken by the next notification. To be called before each look at the condition.
+    /// Stores the task's waker for a notification. Call before each look at the condition.
     pub(crate) fn register(&mut self, waker: &Waker) -> Result<(), Forked> {
         assert_no_lock_held();
         let waker = waker.clone();
         let event = self.event;
-        // Cloning it was a caller's code.
+        // The clone ran a caller's code, which may have forked.
         if event.fork_token.is_forked_child() {
             mem::forget(waker);
             return Err(Forked);
@@ -250,7 +252,7 @@ impl Listener<'_> {
         // Relaxed: as in `wait`.
         event.waiting.store(true, Ordering::Relaxed);
         drop(waiters);
-        // Pairs with the fence in `notify`.
+        // Pairs with the fence in `has_waiters`, as in `wait`.
         fence(Ordering::SeqCst);
         contained(|| drop(before));
         if event.fork_token.is_forked_child() { Err(Forked) } else { Ok(()) }
@@ -267,18 +269,18 @@ impl Drop for Listener<'_> {
         self.event.note_waiting(&waiters);
         drop(waiters);
         match waker {
-            // With the lock released.
+            // Only with the lock released: dropping a waker runs a caller's code.
             Some(waker) => {
                 contained(|| drop(waker));
             }
-            // It was called, and may be dropped without having looked.
+            // The task was called, and may not have looked at its condition since.
             None => self.event.notify_one(),
         }
     }
 }
 
-/// Wakes tasks, unless one of their wakers, which are a caller's code, forks: then the child leaves the
-/// rest, which are the parent's, alone. A waker that panics, panics alone.
+/// Wakes tasks. Their wakers are a caller's code: if one panics, the others still run. If one forks, the child
+/// leaves the rest to the parent.
 pub(crate) fn wake_all(mut wakers: impl Iterator<Item = Waker>, fork_token: ForkToken) {
     while let Some(waker) = wakers.next() {
         contained(|| waker.wake());
@@ -300,8 +302,8 @@ mod tests {
         Arc::new(EventCount::new(ForkToken::current()))
     }
 
-    /// Some waiters wait for as long as it takes, and take one of what there is. Others time out and take nothing:
-    /// what they are called for is not lost, and in the end nobody counts as waiting.
+    /// Patient waiters wait without a timeout and take one item each. Impatient ones time out, take nothing and
+    /// pass their calls on: no call is lost, and in the end nobody counts as waiting.
     #[test]
     fn a_waiter_that_times_out_keeps_no_call() {
         const EACH: u64 = if cfg!(miri) { 5 } else { 500 };

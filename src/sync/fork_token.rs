@@ -1,4 +1,4 @@
-//! Which process something belongs to, told by a number that a forked child finds wiped.
+//! Tells which process something belongs to, by a number that a forked child finds wiped.
 
 pub(crate) use self::imp::ForkToken;
 
@@ -9,24 +9,25 @@ mod imp {
 
     use crate::sync::wipe_on_fork::{Entry, wiped_by_kernel};
 
-    /// The process that made it.
+    /// Identifies the process that made it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct ForkToken(u64);
 
-    /// The number of this process, alone on its page, or on its 16 where pages are small: no architecture that
-    /// Rust knows has greater ones. It is 0 in a child that has not asked for it.
+    /// This process's number; 0 in a child that has not asked for it. It shares no page with anything else,
+    /// because the kernel wipes whole pages. So its alignment is the largest page size: 4 KiB on x86-64, and
+    /// at most 64 KiB on any architecture that Rust supports.
     #[cfg_attr(all(target_os = "linux", target_arch = "x86_64"), repr(C, align(4096)))]
     #[cfg_attr(all(target_os = "linux", not(target_arch = "x86_64")), repr(C, align(65536)))]
     struct Generation(AtomicU64);
 
     static GENERATION: Generation = Generation(AtomicU64::new(0));
 
-    /// The last number of this process or of one that it was forked from. Not wiped: a child goes on from here, so
-    /// that its number is none of theirs.
+    /// The last number that this process or an ancestor has had. Not wiped: a child counts on from here, so its
+    /// number differs from all of theirs.
     static LAST: AtomicU64 = AtomicU64::new(0);
 
     impl ForkToken {
-        /// The token of this process.
+        /// Returns this process's token.
         pub(crate) fn current() -> Self {
             // Relaxed, here and below: the number publishes no other memory.
             match GENERATION.0.load(Ordering::Relaxed) {
@@ -35,10 +36,10 @@ mod imp {
             }
         }
 
-        /// Several threads may be here at once, also at a fork.
+        /// Sets the number. Several threads may do so at once, also during a fork: the first one wins.
         #[cold]
         fn begin() -> Self {
-            // Before there is a number, which a fork would copy.
+            // Before the number is set: until forks wipe it, a child would inherit it.
             have_it_wiped();
             let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             let begun =
@@ -49,15 +50,16 @@ mod imp {
         /// Whether this process is a forked child of the one that made the token.
         #[inline]
         pub(crate) fn is_forked_child(self) -> bool {
-            // Relaxed: the wiping is over before the child's first instruction.
+            // Relaxed: the number is wiped before `fork` returns in the child.
             GENERATION.0.load(Ordering::Relaxed) != self.0
         }
     }
 
-    /// Has forks wipe the number. Children inherit that.
+    /// Makes forks wipe the number. Children inherit this.
     fn have_it_wiped() {
         static IS_DONE: AtomicBool = AtomicBool::new(false);
-        // Acquire: pairs with the Release below.
+        // Acquire: pairs with the Release below. This thread, and so any child that it forks, sees
+        // the entry.
         if IS_DONE.load(Ordering::Acquire) {
             return;
         }
@@ -75,7 +77,7 @@ mod imp {
 
         use super::ForkToken;
 
-        /// What a forked child answers.
+        /// Returns the answer of a forked child.
         fn in_child(answer: impl FnOnce() -> bool) -> bool {
             // SAFETY: the child looks at atomics, forks, and ends without running destructors.
             unsafe {
@@ -111,7 +113,7 @@ mod imp {
     }
 }
 
-/// Where there is no fork, or a model's: there a child's own tokens count as its parent's, too.
+/// For systems without fork, and for models. In a model, a child's own tokens also count as its parent's.
 #[cfg(not(all(unix, not(uidring_loom))))]
 mod imp {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

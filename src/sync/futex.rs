@@ -1,49 +1,52 @@
-//! Two words by which threads of several processes wait for each other.
+//! Two words that let threads of several processes wait for each other.
 //!
-//! It is an eventcount, as [`EventCount`](super::EventCount) is, without a lock: a lock would stay held by a process that
-//! was killed.
+//! This is an eventcount like [`EventCount`](super::EventCount), but without a lock: a killed process would hold
+//! a lock forever.
 //!
-//! The waiter reads `sequence`, marks `waiting` with it, passes a SeqCst fence and looks at its condition. If that is
-//! false, it sleeps until `sequence` changes. The notifier changes what the condition reads, passes a SeqCst fence and
-//! looks at `waiting`. If somebody is marked, it raises `sequence` and wakes. Whichever fence comes second sees the other
-//! side's store. If the notifier sees the mark, the waiter either sleeps, and is woken, or finds `sequence` raised when it
-//! comes to sleep. A waiter that reads the raised `sequence` acquires it, and so sees what the notifier changed.
+//! The waiter reads `sequence`, stores one more than that in `waiting` as its mark, passes a SeqCst fence and
+//! looks at its condition. If that is false, it sleeps until `sequence` changes. The notifier changes what the
+//! condition reads, passes a SeqCst fence and looks at `waiting`. If it sees a mark, it increments `sequence` and
+//! wakes sleepers. Whichever fence comes second sees the other side's store. If the notifier sees the mark, the
+//! waiter either is asleep, and is woken, or finds `sequence` changed when it tries to sleep. A waiter that reads
+//! the new `sequence` acquires it, and so sees what the notifier changed.
 //!
-//! A mark stays until a notifier finds nobody asleep. That notifier removes the mark only if it is still the one that it
-//! saw. A waiter that has read the raised `sequence` stores a greater mark, and a smaller mark never replaces a greater one.
-//! A killed waiter costs the next notifier a system call, and nothing else.
+//! A mark stays until a notifier finds nobody asleep. That notifier removes the mark only if it is still the one
+//! that it saw. A waiter that has read the new `sequence` stores a greater mark, and a smaller mark never
+//! replaces a greater one. A killed waiter costs the next notifier a system call, and nothing else.
 //!
-//! A process that is killed between its change and its wake-up, or before it calls the next waiter, leaves others asleep.
-//! So takers sleep no longer than [`LONGEST`] at a time. The producer may: takers that wait in vain wake it again.
+//! A process that is killed between its change and its wake-up, or before it calls the next waiter, leaves others
+//! asleep. So [`Event`](super::Event) lets nobody sleep longer than [`LONGEST`] at a time.
 
 use std::time::Duration;
 
 use super::imp::{AtomicU64, Ordering, fence};
 
-/// The words. Zeros are a value: nobody waits.
+/// The words. Zeros mean that nobody waits.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct FutexWords {
-    /// Raised by each notification that found somebody marked. The kernel compares its lower half.
+    /// Incremented by each notification that sees a mark. The kernel compares the lower half.
     sequence: AtomicU64,
-    /// 0, or a mark: one more than a `sequence`.
+    /// 0, or the mark of a waiter: one more than the `sequence` that it read.
     waiting: AtomicU64,
-    /// What the kernel knows.
+    /// Who sleeps on the words. Outside models, the kernel keeps track of that.
     #[cfg(uidring_loom)]
     asleep: os::Asleep,
 }
 
-/// How late a wake-up may be if the process that owed it was killed, or another one has overwritten the words.
+/// How late a wake-up may be if the process that owed it was killed, or a peer has overwritten the words.
 pub(crate) const LONGEST: Duration = Duration::from_millis(50);
 
 impl FutexWords {
-    /// Waits until `ready` says true, for `timeout` at most; returns the last answer. It may return early.
+    /// Waits until `ready` returns true, for at most `timeout`. Returns the last answer. May return early.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut ready: impl FnMut() -> bool) -> bool {
-        // Acquire: pairs with the Release in `notify`.
+        // Acquire: pairs with the Release in `wake`: whoever reads a new `sequence` sees the change
+        // that it announces.
         let sequence = self.sequence.load(Ordering::Acquire);
-        // Relaxed: the fence below orders it before the look at the condition.
+        // Relaxed: the fence below orders this before the look at the condition.
         self.waiting.fetch_max(sequence.wrapping_add(1), Ordering::Relaxed);
-        // Pairs with the fence in `notify`.
+        // Pairs with the fence in `notify`: either `ready` sees the notifier's change, or the notifier
+        // sees the mark.
         fence(Ordering::SeqCst);
         if ready() {
             return true;
@@ -52,12 +55,12 @@ impl FutexWords {
         ready()
     }
 
-    /// Wakes all who wait, or one of them.
+    /// Wakes all waiters, or only one.
     #[inline]
     pub(crate) fn notify(&self, all: bool) {
         // Pairs with the fence in `wait`.
         fence(Ordering::SeqCst);
-        // Relaxed: if the waiter passed its fence first, its mark is seen here.
+        // Relaxed: if the waiter passed its fence first, this sees its mark.
         let found = self.waiting.load(Ordering::Relaxed);
         if found != 0 {
             self.wake(found, all);
@@ -66,11 +69,11 @@ impl FutexWords {
 
     #[cold]
     fn wake(&self, found: u64, all: bool) {
-        // Release: pairs with the Acquire in `wait`.
+        // Release: pairs with the Acquire in `wait`, which then sees the caller's change.
         self.sequence.fetch_add(1, Ordering::Release);
         let count = if all { i32::MAX } else { 1 };
         if os::wake(self, count) == 0 {
-            // Relaxed, as the mark is.
+            // Relaxed: the mark publishes nothing.
             let _ = self.waiting.compare_exchange(found, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -82,7 +85,7 @@ impl FutexWords {
     not(uidring_loom)
 ))]
 mod os {
-    // Futexes, which std does not hand out.
+    // Futexes, for which std has no API.
     #![allow(unsafe_code)]
 
     use std::ptr;
@@ -90,7 +93,7 @@ mod os {
 
     use super::FutexWords;
 
-    /// Sleeps while `sequence` is this, for `timeout` at most; may return early.
+    /// Sleeps while the word holds this `sequence`, for at most `timeout`. May return early.
     pub(super) fn wait(words: &FutexWords, sequence: u64, timeout: Option<Duration>) {
         let timeout = timeout.map(|timeout| libc::timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
@@ -98,24 +101,25 @@ mod os {
         });
         let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
         let (word, value) = (lower_half(words), sequence as u32);
-        // SAFETY: the word lives for the call, and so does the time.
+        // SAFETY: the word and the timeout outlive the call.
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, value, timeout) };
     }
 
     /// Wakes at most `count` sleepers; returns how many were woken.
     pub(super) fn wake(words: &FutexWords, count: i32) -> i64 {
         let word = lower_half(words);
-        // SAFETY: the kernel looks for sleepers by the address, and does not touch the word.
+        // SAFETY: the kernel finds sleepers by the address, and does not access the word.
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, count) }
     }
 
-    /// What a futex compares: 32 bits. The supported processors store the lower half first.
+    /// Returns the 32 bits that the kernel compares. The supported processors are little-endian, so the lower
+    /// half comes first.
     fn lower_half(words: &FutexWords) -> *mut u32 {
         words.sequence.as_ptr().cast()
     }
 }
 
-/// Where no ring is shared.
+/// For systems without shared rings.
 #[cfg(not(any(
     all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
     uidring_loom
@@ -134,7 +138,7 @@ mod os {
     }
 }
 
-/// The kernel's part for the model checker. No time ends a sleep.
+/// The kernel's part in models. Sleeps have no timeout.
 #[cfg(uidring_loom)]
 mod os {
     use std::time::Duration;
@@ -145,7 +149,7 @@ mod os {
 
     #[derive(Debug, Default)]
     pub(super) struct Asleep {
-        /// How many sleep, and how many of them were woken and have not left.
+        /// How many sleep, and how many others have been woken but have not left `wait`.
         count: Mutex<(i32, i32)>,
         signal: Condvar,
     }
@@ -179,7 +183,7 @@ mod models {
     use loom::thread;
 
     use super::*;
-    /// The words, and how many of what is waited for are there.
+    /// The words, and how many items are there to be taken.
     type Shared = Arc<(FutexWords, AtomicU64)>;
 
     fn take(there: &AtomicU64) -> bool {
@@ -193,7 +197,7 @@ mod models {
         words.notify(false);
     }
 
-    /// Takes one, however long it waits, and calls the next one if it leaves something.
+    /// Waits for an item and takes it. Calls the next waiter if it leaves something.
     fn wait_and_take(shared: &Shared) {
         let (words, there) = &**shared;
         let is_there = || there.load(Ordering::Relaxed) > 0;
@@ -219,7 +223,7 @@ mod models {
         });
     }
 
-    /// It has marked that it waits, and never sleeps.
+    /// The killed waiter has stored its mark, and never sleeps.
     #[test]
     fn models_a_killed_waiter_keeps_no_wake_up() {
         loom::model(|| {
@@ -234,7 +238,7 @@ mod models {
             publish(&shared);
             killed.join().expect("no panic");
             taker.join().expect("no panic");
-            // The next notifiers find nobody, and then no mark either.
+            // These notifiers find nobody asleep, and so remove any mark.
             shared.0.notify(false);
             shared.0.notify(false);
             assert_eq!(shared.0.waiting.load(Ordering::Relaxed), 0);

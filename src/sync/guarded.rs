@@ -10,12 +10,12 @@ use super::outside::LockHeld;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forked;
 
-/// A value under a lock, for the process that made it.
+/// A value under a lock. Only the process that made it can lock it.
 ///
-/// At a fork another thread may hold the lock, and in the child nobody would ever release it. So the
-/// child does not get as far as the mutex: it gets [`Forked`].
+/// At a fork, another thread may hold the lock, and in the child nobody would ever release it. So a child
+/// never touches the mutex: it gets [`Forked`].
 ///
-/// A panic under the lock does not poison it: what these locks guard is whole at any time.
+/// A panic under the lock does not poison it: the guarded values are consistent at any time.
 #[derive(Debug)]
 pub(crate) struct ForkGuarded<T> {
     fork_token: ForkToken,
@@ -27,7 +27,7 @@ impl<T> ForkGuarded<T> {
         Self { fork_token, mutex: Mutex::new(value) }
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock. Fails in a forked child.
     #[track_caller]
     pub(crate) fn lock(&self) -> Result<Guard<'_, T>, Forked> {
         if self.fork_token.is_forked_child() {
@@ -43,7 +43,7 @@ impl<T> ForkGuarded<T> {
     }
 }
 
-/// The lock is held.
+/// Holds the lock.
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     value: MutexGuard<'a, T>,
@@ -71,10 +71,10 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-/// Locks, whether another holder has panicked or not.
+/// Locks the mutex, even if a holder has panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // ThreadSanitizer does not see what std does when it has to wait, which is not instrumented,
-    // and would take what follows for a race. The first try it sees.
+    // ThreadSanitizer does not see how std waits for a lock, because that code is not instrumented,
+    // and would report races. It does see `try_lock`.
     #[cfg(uidring_tsan)]
     loop {
         match mutex.try_lock() {

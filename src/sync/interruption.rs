@@ -1,12 +1,12 @@
-//! Whether this process is about to end, so that no start should wait any longer.
+//! Whether this process is about to end, so that no start may wait any longer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-// Relaxed, everywhere: it publishes no other data, and whoever waits looks again soon.
+// Relaxed everywhere: it publishes no other data, and waiting starts look again soon.
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Ends all waits of starts in this process, for good: they give back what they hold, and fail with
-/// `Error::Interrupted`.
+/// Ends the waits of all starts in this process, now and later: they give back what they hold, and fail
+/// with `Error::Interrupted`.
 pub fn interrupt_starts() {
     IS_INTERRUPTED.store(true, Ordering::Relaxed);
 }

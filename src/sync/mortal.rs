@@ -12,11 +12,11 @@ loom::thread_local!(
     static LEFT: Cell<Option<u32>> = Cell::new(None);
 );
 
-/// What ends a thread.
+/// The panic that ends a thread.
 struct Death;
 
-/// Does the work, and stops after this many operations; then it returns `None`. The work must not hold anything whose
-/// destructor changes what others share: a killed process runs no destructors.
+/// Runs `work`, but stops it once it has done this many operations; then returns `None`. `work` must hold nothing
+/// whose destructor changes what others share, because a killed process runs no destructors.
 pub(crate) fn dies_after<T>(operations: u32, work: impl FnOnce() -> T) -> Option<T> {
     LEFT.with(|left| left.set(Some(operations)));
     let outcome = catch_unwind(AssertUnwindSafe(work));

@@ -1,4 +1,4 @@
-//! Threads that others wait for: those that pad, load segments, renew a lease or ask for another worker id.
+//! Marks threads that others wait for: those that pad, load segments, renew a lease or ask for another worker id.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -1,5 +1,5 @@
-//! Where code runs that is not the library's: a caller's clock, source, handler, store or backend, and
-//! whoever subscribes to the log. It may fork, take ids, panic or be slow. So no lock is held there.
+//! Calls into a caller's code: clocks, sources, handlers, stores, backends, wakers and log subscribers. Such
+//! code may fork, take ids, panic or be slow, so no lock is held while it runs.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use self::counted::{LockHeld, assert_no_lock_held};
 
-/// Locks are counted where debug assertions are on: in the tests.
+/// Counts the locks that each thread holds, if debug assertions are on, as in the tests.
 #[cfg(all(debug_assertions, not(uidring_loom)))]
 mod counted {
     use std::cell::Cell;
@@ -20,7 +20,7 @@ mod counted {
         static LAST: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
     }
 
-    /// This thread holds one lock more for as long as this lives.
+    /// While this lives, its thread counts as holding one more lock.
     #[derive(Debug)]
     pub(crate) struct LockHeld(PhantomData<*const ()>);
 
@@ -39,7 +39,7 @@ mod counted {
         }
     }
 
-    /// To be called before a caller's code: this thread holds no lock.
+    /// Panics if this thread holds a lock. Call before a caller's code.
     #[track_caller]
     pub(crate) fn assert_no_lock_held() {
         let last = LAST.get();
@@ -65,8 +65,8 @@ mod counted {
 
 thread_local!(static IN_A_RECORD: Cell<bool> = const { Cell::new(false) });
 
-/// Runs a caller's code, with no lock held; `None` where it panics. What it panicked with is the caller's
-/// as well, and its end may panic, too.
+/// Runs a caller's code, with no lock held. Returns `None` if it panics. The panic's payload is the caller's,
+/// too: if dropping it panics, the second payload is leaked.
 #[track_caller]
 pub(crate) fn contained<R>(code: impl FnOnce() -> R) -> Option<R> {
     assert_no_lock_held();
@@ -80,19 +80,19 @@ pub(crate) fn contained<R>(code: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// A record is being written in this thread.
+/// While this lives, its thread is writing a log record.
 #[derive(Debug)]
 pub struct Record(PhantomData<*const ()>);
 
 impl Record {
-    /// Writes it. A subscriber that panics, panics alone.
+    /// Writes the record. A panic of the subscriber goes no further.
     pub fn write(self, write: impl FnOnce()) {
         contained(write);
     }
 }
 
-/// Begins a record. `None` within another one: a subscriber whose takes are worth a record would
-/// otherwise never come to an end.
+/// Begins a log record. Returns `None` within another record of this thread. Otherwise a subscriber that takes
+/// ids, and so causes records, could recurse without end.
 #[track_caller]
 pub fn record() -> Option<Record> {
     assert_no_lock_held();
@@ -105,8 +105,8 @@ impl Drop for Record {
     }
 }
 
-/// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)` with no lock held, and not within
-/// another record of the same thread.
+/// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)`, but asserts that no lock is held, and
+/// writes nothing within another record of the same thread.
 macro_rules! log {
     ($level:ident, $($text:tt)*) => {
         if let Some(record) = $crate::sync::record() {

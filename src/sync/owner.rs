@@ -1,9 +1,10 @@
-//! Tells whether the process that owns a shared ring is alive: the kernel marks a word when a thread of that process ends.
+//! Tells whether the process that owns a shared ring is alive: the kernel marks a word when a thread of that process
+//! ends.
 //!
-//! The thread does nothing else. Its robust list has one entry, for the word. No other process maps the list, so none can
-//! make the kernel follow wrong pointers. Its mapping is a shared one all the same: after an out-of-memory kill, private
-//! memory may be gone before the kernel reads the list.
-// Calls of the kernel that std does not know.
+//! The thread does nothing else. Its robust list has one entry, for the word. No other process maps the list, so none
+//! can make the kernel follow wrong pointers. The list is in a shared mapping nevertheless: after an out-of-memory
+//! kill, private memory may be gone before the kernel reads the list.
+// System calls for which std has no API.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -18,10 +19,10 @@ use std::thread::{self, JoinHandle};
 
 use super::{ForkToken, RingWords, WipeOnForkMemory};
 
-/// Set by a waiter on a futex: the kernel wakes one when it marks the word.
+/// Tells the kernel to wake a futex waiter when it marks the word.
 const WAITERS: u32 = 0x8000_0000;
 
-/// Set by the kernel.
+/// The kernel's mark: the thread has ended.
 const OWNER_DIED: u32 = 0x4000_0000;
 
 /// The thread that holds the mark.
@@ -32,12 +33,12 @@ pub(crate) struct Holder {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How a taker knows the owner.
+/// The owner, as takers know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
-    /// The word while the owner lives.
+    /// The word's value while the owner lives.
     pub(crate) mark: u32,
-    /// Readable once the owner has ended.
+    /// A descriptor that is readable once the owner has ended.
     process: Arc<OwnedFd>,
 }
 
@@ -49,7 +50,7 @@ struct RobustList {
     /// From an entry to its word, in bytes.
     offset: isize,
     pending: *const c_void,
-    /// The entry: where the next one is, or the list itself.
+    /// The only entry. It points back to the list, which ends it.
     entry: *const c_void,
 }
 
@@ -69,7 +70,7 @@ impl Holder {
                 }
                 Err(error) => return drop(send.send(Err(error))),
             };
-            // Acquire: pairs with the Release in `drop`.
+            // Acquire: pairs with the Release in `drop`, which publishes nothing else.
             while !theirs.load(Ordering::Acquire) {
                 thread::park();
             }
@@ -94,7 +95,7 @@ impl Drop for Holder {
 }
 
 impl Owner {
-    /// By a descriptor of its process (see pidfd_open(2)).
+    /// Makes an `Owner` from a descriptor of its process (see pidfd_open(2)).
     pub(crate) fn by_descriptor(mark: u32, process: OwnedFd) -> Self {
         Self { mark, process: Arc::new(process) }
     }
@@ -103,24 +104,25 @@ impl Owner {
         self.process.as_fd()
     }
 
-    /// Whether it has ended, by the mark that was found, or by a call of the kernel.
+    /// Whether the owner has ended, by the mark that was found or else by a system call.
     pub(crate) fn has_ended(&self, mark: u32) -> bool {
         mark & OWNER_DIED != 0 || self.is_process_over()
     }
 
-    /// Not after an exec, and later than the mark if there is much memory to free.
+    /// Whether the owner's process is over. An exec does not end it, and if there is much memory to free, this turns
+    /// true later than the mark is set.
     fn is_process_over(&self) -> bool {
         let mut poll =
             libc::pollfd { fd: self.process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: it fills in the one structure.
+        // SAFETY: the call writes only to the one structure.
         unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLIN != 0 }
     }
 }
 
-/// The length that the kernel expects: that of the list without its entry.
+/// The length that the kernel expects: that of the list's head, without the entry.
 const LENGTH: usize = 3 * size_of::<usize>();
 
-/// The memory of a thread's list.
+/// The mapping of a thread's robust list.
 struct List(ptr::NonNull<RobustList>);
 
 impl List {
@@ -137,12 +139,12 @@ impl List {
         ptr::NonNull::new(memory.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Makes this the list of the current thread, with the memory's mark as its entry; returns the mark.
+    /// Makes this the robust list of the current thread, with the memory's mark as its entry. Returns the mark.
     fn hold(&self, memory: &WipeOnForkMemory<RingWords>) -> io::Result<u32> {
         let word = &memory.hot().mark;
         let list = self.0.as_ptr();
-        // SAFETY: the mapping is ours, and long enough; the kernel reads it only when this thread ends. The mark's memory
-        // stays mapped until then, because this thread holds a clone of it.
+        // SAFETY: the mapping is ours, and long enough; the kernel reads it only when this thread ends.
+        // The mark's memory stays mapped until then, because this thread holds a clone of it.
         unsafe {
             let entry = (&raw const (*list).entry).cast::<c_void>();
             let offset = word.as_ptr().addr().wrapping_sub(entry.addr()).cast_signed();
@@ -156,14 +158,15 @@ impl List {
                 return Err(io::Error::last_os_error());
             }
         }
-        // SAFETY: it returns a number.
+        // SAFETY: the call only returns a number.
         let thread = unsafe { libc::gettid() }.cast_unsigned();
         let mark = thread | WAITERS;
         word.store(mark, Ordering::Release);
         Ok(mark)
     }
 
-    /// To be called by the same thread when the ring is closed: it ends without a mark.
+    /// Gives up the list, so that the thread ends without marking the word. Call in the thread that called `hold`, once
+    /// the ring is closed.
     fn let_go(self) {
         let list = ptr::null::<RobustList>();
         // SAFETY: without a list, the kernel no longer reads the mapping, and nobody else does.
@@ -175,9 +178,9 @@ impl List {
     }
 }
 
-/// A descriptor of this process.
+/// Opens a descriptor of this process.
 fn this_process() -> io::Result<OwnedFd> {
-    // SAFETY: it returns a new descriptor, which closes at an exec.
+    // SAFETY: the call returns a new descriptor, which nobody else owns. An exec closes it.
     unsafe {
         let file = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0);
         match i32::try_from(file) {

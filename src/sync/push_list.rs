@@ -1,16 +1,16 @@
-//! A list that only grows, and that a forked child can read whatever its parent's threads were doing.
+//! A list that only grows. A forked child can read it, whatever the parent's threads were doing at the fork.
 
-// Unsafe for the values behind the pointers, which are never freed.
+// Follows raw pointers, to nodes that are never freed.
 #![allow(unsafe_code)]
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Values that are pushed to the front and stay for good.
+/// Values that are pushed to the front and never removed.
 ///
-/// It has no lock, which another thread could hold at a fork. Reading follows pointers that were
-/// stored after what they point to; a fork copies no later store of a thread without the earlier
-/// ones, so that a child finds the list whole.
+/// It has no lock that another thread could hold at a fork. Each pointer is stored after the node that it
+/// points to, and a fork that copies a store of a thread also copies the thread's earlier stores. So a
+/// child finds the list whole.
 #[derive(Debug)]
 pub(crate) struct PushList<T: 'static> {
     newest: AtomicPtr<Node<T>>,
@@ -27,12 +27,12 @@ impl<T: Sync> PushList<T> {
         Self { newest: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The value that was pushed last.
+    /// Returns the newest value.
     pub(crate) fn newest(&self) -> Option<&'static T> {
         self.head().map(|node| &node.value)
     }
 
-    /// The values, the last pushed first.
+    /// Iterates over the values, newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'static T> + use<T> {
         let mut next = self.head();
         std::iter::from_fn(move || {
@@ -42,7 +42,7 @@ impl<T: Sync> PushList<T> {
         })
     }
 
-    /// Pushes a value unless another one than `newest` has been pushed meanwhile; then it is dropped.
+    /// Pushes the value if `newest` is still the newest one. Otherwise drops it and returns `None`.
     pub(crate) fn push_after(&self, newest: Option<&'static T>, value: T) -> Option<&'static T> {
         let older = self.head();
         let is_as_seen = match (older, newest) {
@@ -55,10 +55,10 @@ impl<T: Sync> PushList<T> {
         }
         let node = Box::into_raw(Box::new(Node { value, older }));
         let expected = older.map_or(ptr::null_mut(), |node| ptr::from_ref(node).cast_mut());
-        // Release: whoever acquires the pointer in `head` finds the node complete. Relaxed where it
-        // fails: the pointer that was found is not followed.
+        // Release: pairs with the Acquire in `head`, which then sees the node complete. Relaxed on
+        // failure: the pointer found is not followed.
         match self.newest.compare_exchange(expected, node, Ordering::Release, Ordering::Relaxed) {
-            // SAFETY: the node is complete, and never freed from here on.
+            // SAFETY: the node is complete, and published nodes are never freed.
             Ok(_) => Some(unsafe { &(*node).value }),
             Err(_) => {
                 // SAFETY: the pointer comes from `Box::into_raw` above, and nobody else has it.
@@ -69,9 +69,10 @@ impl<T: Sync> PushList<T> {
     }
 
     fn head(&self) -> Option<&'static Node<T>> {
-        // Acquire: pairs with the Release in `push_after`. Older nodes were complete before that one.
+        // Acquire: pairs with the Release in `push_after`, so this node is complete. So are the older
+        // ones: whoever pushed this one had acquired them.
         let node = self.newest.load(Ordering::Acquire);
-        // SAFETY: it is null, or a node that `push_after` published, which is never freed nor changed.
+        // SAFETY: it is null, or a node that `push_after` published, which is never freed or changed.
         unsafe { node.as_ref() }
     }
 }

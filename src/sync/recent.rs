@@ -1,4 +1,4 @@
-//! What each thread has found last of its own, so that it finds that again by two loads.
+//! Remembers the shard that each thread found last, so that finding it again costs only a few loads.
 
 use std::cell::Cell;
 use std::ptr;
@@ -6,24 +6,24 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 struct Recent {
     shard: Cell<*const ()>,
-    /// The id of the shards that it is in; 0 is no one's.
+    /// The id of the `Shards` that it is in; 0 for none.
     of: Cell<u64>,
-    /// Whether it is just being changed.
+    /// Whether `note` is running.
     is_changing: Cell<bool>,
 }
 
 thread_local! {
-    // Without a destructor, so that a look at it is two loads.
+    // Without a destructor, so that an access need not check whether it still exists.
     static RECENT: Recent = const {
         Recent { shard: Cell::new(ptr::null()), of: Cell::new(0), is_changing: Cell::new(false) }
     };
 }
 
-/// Returns what the current thread has noted last, if that was with this id.
+/// Returns the shard that the current thread noted last, if it was noted with this id.
 #[inline]
 pub(super) fn shard_of(id: u64) -> Option<*const ()> {
     RECENT.with(|recent| {
-        // Twice, for a handler of a signal that comes between: it may note another one.
+        // Check the id before and after: a signal handler in between may note another shard.
         let is_ours = recent.of.get() == id;
         compiler_fence(Ordering::SeqCst);
         let shard = recent.shard.get();
@@ -32,7 +32,7 @@ pub(super) fn shard_of(id: u64) -> Option<*const ()> {
     })
 }
 
-/// Notes what the current thread has found. A handler of a signal that comes between notes nothing.
+/// Notes a shard that the current thread has found. A signal handler that interrupts this notes nothing.
 #[inline]
 pub(super) fn note(of: u64, shard: *const ()) {
     RECENT.with(|recent| {
@@ -50,7 +50,7 @@ pub(super) fn note(of: u64, shard: *const ()) {
     });
 }
 
-/// To be called when the current thread gives its number back.
+/// Forgets the current thread's shard. Call before the thread gives its number back.
 #[cfg(not(uidring_loom))]
 pub(super) fn forget() {
     RECENT.with(|recent| recent.of.set(0));

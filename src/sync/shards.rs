@@ -1,5 +1,5 @@
-//! What each thread has of its own in something that threads share.
-// A thread finds it by a pointer that it has noted.
+//! Per-thread parts of an object that threads share.
+// A thread finds its part by a pointer that it noted.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{recent, threads};
 
-/// A `T` for each [number](threads) of a thread: one thread's at a time, and with the number handed on to
-/// the next one.
+/// A `T` for each [thread number](threads). It belongs to the thread that holds the number, and passes on to
+/// the next holder.
 pub(crate) struct Shards<T> {
-    /// No others have it, nor had.
+    /// No other `Shards` has or had this id.
     id: u64,
-    /// By number, in buckets of 1, 1, 2, 4, 8, …, each made when a thread first needs it, so that no
+    /// By number, in buckets of 1, 1, 2, 4, 8, …. Each is made whole when a thread first needs it, so no
     /// `T` ever moves.
     buckets: [OnceLock<Box<[T]>>; 16],
 }
@@ -27,16 +27,16 @@ impl<T: Default> Shards<T> {
         Self { id, buckets: Default::default() }
     }
 
-    /// The current thread's own, if it was the last that this thread has found in any.
+    /// Returns the current thread's `T`, if it is the last one that the thread found in any `Shards`.
     #[inline]
     pub(crate) fn recent(&self) -> Option<&T> {
         let shard = recent::shard_of(self.id)?;
-        // SAFETY: this thread noted it together with this id, from a reference into these buckets.
-        // What is in them neither moves nor goes before `self` does, wherever that was moved.
+        // SAFETY: this thread noted the pointer with this id, so it is from a reference into these
+        // buckets. Their contents stay in place until `self` is dropped, even if `self` is moved.
         Some(unsafe { &*shard.cast::<T>() })
     }
 
-    /// The current thread's own, if it was made.
+    /// Returns the current thread's `T`, if it has been made.
     pub(crate) fn find(&self) -> Option<&T> {
         let (bucket, index) = find(threads::number_or_acquire()?);
         let own = self.buckets[bucket].get()?.get(index)?;
@@ -44,9 +44,10 @@ impl<T: Default> Shards<T> {
         Some(own)
     }
 
-    /// The current thread's own; `None` where it has no number.
+    /// Returns the current thread's `T`, and makes it if needed. `None` if the thread has no number.
     ///
-    /// Not in a forked child, where a thread of the parent may have been about to make some.
+    /// Do not call in a forked child: it would wait forever for a thread of the parent that was making a bucket
+    /// at the fork.
     pub(crate) fn find_or_make(&self) -> Option<&T> {
         let (bucket, _) = find(threads::number_or_acquire()?);
         let length = (1 << bucket >> 1).max(1);
@@ -61,7 +62,7 @@ impl<T> fmt::Debug for Shards<T> {
     }
 }
 
-/// The bucket of a number below 2^15, and the index in it.
+/// Returns the bucket of a number below 2^15, and the index in it.
 fn find(number: usize) -> (usize, usize) {
     let bucket = usize::BITS - number.leading_zeros();
     (bucket as usize, number ^ (1 << bucket >> 1))
@@ -84,7 +85,7 @@ mod tests {
         }
         assert!(shards[0].recent().is_none(), "the other one was the last");
         assert_eq!(shards[0].find().map(Cell::get), Some(1));
-        // Wherever it is moved.
+        // Even after a move.
         let moved = Box::new(shards);
         assert_eq!(moved[0].recent().map(Cell::get), Some(1));
         assert!(moved[1].recent().is_none());
@@ -98,7 +99,7 @@ mod tests {
         struct AtEnd(Shards<u32>);
         impl Drop for AtEnd {
             fn drop(&mut self) {
-                // Its number may be another thread's by now.
+                // Another thread may have the number by now.
                 assert!(self.0.recent().is_none() && self.0.find_or_make().is_none());
             }
         }

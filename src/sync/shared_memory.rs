@@ -1,5 +1,5 @@
 //! Memory that processes share: a memory file that none of them can truncate or grow.
-// Files and mappings that std does not know.
+// Memory files and mappings, for which std has no API.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
-/// A mapping of a memory file. A forked child has both, too.
+/// A mapping of a memory file. A forked child inherits both.
 #[derive(Debug)]
 pub(super) struct SharedMapping {
     memory: NonNull<c_void>,
@@ -16,27 +16,28 @@ pub(super) struct SharedMapping {
     file: OwnedFd,
 }
 
-/// No process can undo these, so no access to the mapping ends in a SIGBUS.
+/// These fix the file's length. No process can remove them, so no access to the mapping lies beyond the file's
+/// end, which would raise SIGBUS.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-// SAFETY: whichever thread drops it may unmap the memory; there is nothing else to do with it.
+// SAFETY: a mapping is not tied to a thread, so any thread may unmap it.
 unsafe impl Send for SharedMapping {}
-// SAFETY: a shared `SharedMapping` can do nothing but say where it is.
+// SAFETY: a `&SharedMapping` only gives the mapping's address, length and file.
 unsafe impl Sync for SharedMapping {}
 
-/// Makes a file of zeros. Nobody can change its length.
+/// Creates a file of zeros whose length nobody can change.
 fn new_file(bytes: usize) -> io::Result<OwnedFd> {
     let length = i64::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a string that ends in a zero.
+    // SAFETY: the name is a C string.
     let file = checked(unsafe { libc::memfd_create(c"uidring".as_ptr(), flags) })?;
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new, and nobody else owns it.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     let raw = file.as_raw_fd();
-    // SAFETY: these calls are about our own file.
+    // SAFETY: the calls take only numbers, and the file is our own.
     unsafe {
         checked(libc::ftruncate(raw, length))?;
-        // If there is not enough memory, this is an error, where a later touch would end the process (SIGBUS).
+        // Reserve the memory now. If it is short, this fails, but a later access would end the process (SIGBUS).
         checked(libc::fallocate(raw, 0, 0, length))?;
         checked(libc::fcntl(raw, libc::F_ADD_SEALS, SEALS))?;
     }
@@ -44,16 +45,16 @@ fn new_file(bytes: usize) -> io::Result<OwnedFd> {
 }
 
 impl SharedMapping {
-    /// Zeroed memory.
+    /// Creates a file of zeros and maps it.
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         Self::map(new_file(bytes)?, bytes)
     }
 
-    /// The memory of a file that another process made, if nobody can change its length.
+    /// Maps a file that another process made. Fails unless its length is fixed.
     pub(super) fn attach(file: OwnedFd) -> io::Result<Self> {
-        // SAFETY: the call returns a number.
+        // SAFETY: the call takes and returns only numbers.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        // An error is -1, in which all bits are set.
+        // An error is -1, whose bits include those of all seals.
         if seals < 0 || seals & SEALS != SEALS {
             return Err(io::Error::other("the descriptor is not of a sealed memory file"));
         }
@@ -75,7 +76,7 @@ impl SharedMapping {
         Ok(Self { memory, bytes, file })
     }
 
-    /// Its length.
+    /// Returns its length.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -84,7 +85,7 @@ impl SharedMapping {
         self.file.as_fd()
     }
 
-    /// Where it begins, at the beginning of a page.
+    /// Returns its start, which is aligned to a page.
     pub(super) fn memory<T>(&self) -> NonNull<T> {
         self.memory.cast()
     }
@@ -92,7 +93,8 @@ impl SharedMapping {
 
 impl Drop for SharedMapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `map` made, and every reference to it borrowed from `self`.
+        // SAFETY: `map` made this mapping. Every reference into it borrows `self` or its owner, so none is
+        // left.
         unsafe { libc::munmap(self.memory.as_ptr(), self.bytes) };
     }
 }
@@ -116,7 +118,7 @@ mod tests {
             assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{length}");
         }
         drop(file);
-        // SAFETY: the mapping is that long, and stays when its file is closed.
+        // SAFETY: the mapping is that long, and closing its file does not unmap it.
         assert_eq!(unsafe { mapping.memory::<[u8; 8_192]>().as_ref() }, &[0; 8_192]);
     }
 }

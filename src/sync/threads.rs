@@ -1,10 +1,10 @@
-//! Numbers of threads: small, and each held by one live thread at a time.
+//! Small numbers for threads, each held by one live thread at a time.
 
 #[cfg(any(test, not(uidring_loom)))]
 use super::{AtomicU64, Ordering};
 
-/// A set of numbers that threads hold and give back. It has no lock: a thread that is suspended, or
-/// gone in a forked child, keeps nobody else from a number.
+/// A set of numbers that threads hold and give back. It has no lock, so a thread that is suspended, or
+/// missing in a forked child, blocks nobody.
 #[cfg(any(test, not(uidring_loom)))]
 #[derive(Debug)]
 pub(crate) struct NumberSet<const WORDS: usize> {
@@ -14,15 +14,15 @@ pub(crate) struct NumberSet<const WORDS: usize> {
 
 #[cfg(any(test, not(uidring_loom)))]
 impl<const WORDS: usize> NumberSet<WORDS> {
-    /// The lowest number that nobody holds; `None` if there is none.
+    /// Acquires the lowest number that nobody holds. Returns `None` if all are held.
     pub(crate) fn acquire(&self) -> Option<usize> {
         for (word, first) in self.held.iter().zip((0..).step_by(64)) {
-            // Relaxed: a guess, which the addition of the bit confirms.
+            // Relaxed: this is a guess, which the `fetch_or` confirms.
             let mut held = word.load(Ordering::Relaxed);
             while held != u64::MAX {
                 let bit = held.trailing_ones();
-                // Acquire: pairs with the Release in `release`; the new holder sees all that the
-                // last one did with what goes by this number.
+                // Acquire: pairs with the Release in `release`. The new holder sees everything that
+                // the last one did with the data of this number.
                 let before = word.fetch_or(1 << bit, Ordering::Acquire);
                 if before >> bit & 1 == 0 {
                     return Some(first + bit as usize);
@@ -33,7 +33,7 @@ impl<const WORDS: usize> NumberSet<WORDS> {
         None
     }
 
-    /// Gives a number back, which the caller holds and does not use any more.
+    /// Gives a number back. The caller must hold it, and not use it any more.
     pub(crate) fn release(&self, number: usize) {
         // Release: pairs with the Acquire in `acquire`.
         self.held[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
@@ -47,7 +47,7 @@ mod current {
     use super::{AtomicU64, NumberSet};
     use crate::sync::recent;
 
-    /// So many threads can have a number at once: 4 KiB.
+    /// 32,768 threads can hold a number at once, in 4 KiB.
     const WORDS: usize = 512;
 
     static NUMBERS: NumberSet<WORDS> = NumberSet { held: [const { AtomicU64::new(0) }; WORDS] };
@@ -55,12 +55,12 @@ mod current {
     /// No number yet.
     const NONE: usize = usize::MAX;
 
-    /// No number, ever: the thread is about to end, or all numbers were held when it came. It does not
-    /// ask again, so that what goes by a number is never older than what a thread did without one.
+    /// This thread never gets a number: it is exiting, or none was free. It must not ask again: the data of a
+    /// recycled number may hold uids older than those that it has taken without one.
     const NEVER: usize = usize::MAX - 1;
 
     thread_local! {
-        // A word of its own without a destructor, so that a look at it is one load.
+        // Apart from `HOLDER`, because without a destructor, a look at it is one load.
         static NUMBER: Cell<usize> = const { Cell::new(NONE) };
         static HOLDER: Holder = const { Holder(Cell::new(NONE)) };
     }
@@ -70,7 +70,7 @@ mod current {
 
     impl Drop for Holder {
         fn drop(&mut self) {
-            // First, so that destructors that run later do not use what is another thread's.
+            // First, so that destructors that run later do not use a number that another thread has.
             NUMBER.set(NEVER);
             recent::forget();
             let number = self.0.get();
@@ -80,8 +80,8 @@ mod current {
         }
     }
 
-    /// The number of the current thread, which gets one if it has none. There is none for a thread that
-    /// is about to end, nor for one that finds all of 32,768 held.
+    /// Returns the current thread's number, and acquires one if it has none. Returns `None` if the thread is
+    /// exiting, or once found all 32,768 held.
     pub(crate) fn number_or_acquire() -> Option<usize> {
         if NUMBER.get() == NONE {
             let acquire = |holder: &Holder| {
@@ -89,7 +89,7 @@ mod current {
                 holder.0.set(number);
                 Some(number)
             };
-            // There is no holder any more while the thread ends.
+            // While the thread exits, `HOLDER` may be gone.
             NUMBER.set(HOLDER.try_with(acquire).ok().flatten().unwrap_or(NEVER));
         }
         let number = NUMBER.get();
@@ -151,7 +151,7 @@ mod current {
 #[cfg(not(uidring_loom))]
 pub(crate) use self::current::number_or_acquire;
 
-/// A model's threads are not the operating system's: none has a number.
+/// Models use no numbers: their threads are not the operating system's.
 #[cfg(uidring_loom)]
 pub(crate) fn number_or_acquire() -> Option<usize> {
     None
@@ -165,7 +165,7 @@ mod models {
 
     use super::*;
 
-    /// Three threads pass two numbers on: what goes by a number is one thread's at a time, and each
+    /// Three threads pass on two numbers. The data of a number belongs to one thread at a time, and each
     /// sees what the one before it did. The cell reports any access that is not ordered.
     #[test]
     fn models_a_number_is_one_threads_at_a_time() {

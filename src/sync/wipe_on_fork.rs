@@ -1,7 +1,7 @@
-//! Memory that a forked child finds wiped, and what lies in it: atomics alone, for which zeros and whatever else another
-//! thread stores are values.
+//! Memory that a forked child finds zeroed, and what lies in it: only atomics, for which zeros, and whatever
+//! else another thread or process stores, are valid values.
 
-// The promise of `Words`.
+// `Words` is an unsafe trait.
 #![allow(unsafe_code)]
 
 #[cfg(all(unix, not(uidring_loom)))]
@@ -40,23 +40,24 @@ pub(super) use self::wiping::{Entry, wiped_by_kernel};
 ///
 /// # Safety
 ///
-/// It consists of atomics, and zeros are one of its values.
+/// The type consists of atomics, and all zeros are a valid value of it.
 pub(crate) unsafe trait Words: Default {
     fn hot(&self) -> &HotWords;
 }
 
-/// The words of a take. Their methods are in `ring::hot_words`.
+/// The words that takes use. Their methods are in `ring::hot_words`.
 ///
-/// All are 0 in a forked child, and in new memory all but `life`. Words that change at different rates are on
-/// different pairs of cache lines, because processors fetch lines in pairs.
+/// New memory has zeros in all but `life`. In a forked child, all are 0, unless processes share the memory.
+/// Words that change at different rates are on different pairs of cache lines, because processors fetch lines
+/// in pairs.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct HotWords {
-    /// The complement of the next number. Changed by every take. In a child it is above every limit, also
-    /// one that was read before the fork.
+    /// The complement of the next number. Every take changes it. In a child, the next number is above every
+    /// limit, even one that was read before the fork.
     pub(crate) next: AtomicU64,
     _apart: LinePair,
-    /// Up to where takes may add: a `ring::Limit`. Changed when a run is opened or used up.
+    /// Up to where takes draw by addition: a `ring::Limit`. Changed when a run is opened or used up.
     pub(crate) limit: AtomicU64,
     /// The index of the open run. Changed when a run is opened.
     pub(crate) cursor: AtomicU64,
@@ -65,7 +66,7 @@ pub(crate) struct HotWords {
     _far_apart: LinePair,
     /// 2^63 minus the oldest number that is fresh; 0 if none is. Changed about once a refresh.
     pub(crate) freshness: AtomicU64,
-    /// 1, and 0 in a forked child. Never changed.
+    /// 1, or 0 in a forked child. Set once.
     life: AtomicU64,
 }
 
@@ -74,34 +75,36 @@ pub(crate) struct HotWords {
 #[repr(align(128))]
 struct LinePair;
 
-/// Everything that a ring's takers and producer share, except the slots. A forked child finds zeros, and a ring of zeros
-/// issues nothing.
+/// Everything that a ring's takers and producer share, except the slots. A forked child finds zeros (unless
+/// processes share the memory), and a ring of zeros issues nothing.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct RingWords {
     pub(crate) hot: HotWords,
     _apart: LinePair,
-    /// The index of the next run to be published; all below it are. Written by the producer and read by takers, once a
-    /// run.
+    /// The next run's index: all runs below it are published. Written by the producer and read by takers, once
+    /// a run.
     pub(crate) tail: AtomicU64,
     /// 0 while the ring is open, or else a `ring::CloseReason`.
     pub(crate) closed: AtomicU64,
-    /// 1 while the producer's source has nothing yet: then takers do not wake the producer.
+    /// 1 while the producer's source has nothing yet, so that takers do not wake the producer.
     pub(crate) held: AtomicU64,
-    /// 1 if the producer comes by itself before the takers need it. Then half the threshold applies.
+    /// 1 while the producer has a forecast and comes by itself, so that takers wake it only at half the
+    /// threshold.
     pub(crate) foreseen: AtomicU64,
-    /// When the producer of a shared ring refreshed it last, as `coarse_millis`.
+    /// When the producer last refreshed a shared ring, in `coarse_millis`.
     pub(crate) refreshed: AtomicU64,
     _far_apart: LinePair,
     pub(crate) counters: RingCounters,
     _farther_apart: LinePair,
-    /// Where takers of other processes wait for runs.
+    /// Where takers of a shared ring wait for runs.
     pub(crate) published: FutexWords,
-    /// Where the producer waits for demand of other processes.
+    /// Where the producer of a shared ring waits for demand.
     pub(crate) demand: FutexWords,
 }
 
-/// What shared memory begins with: numbers that do not change once the ring is made. The words follow, then the slots.
+/// The header of shared memory: facts that do not change once the ring is made. The words follow, then the
+/// slots.
 #[derive(Debug, Default)]
 #[repr(C, align(256))]
 pub(crate) struct RegionHeader {
@@ -115,7 +118,7 @@ pub(crate) struct RegionHeader {
     /// Where the slots begin, in bytes.
     pub(crate) slots_at: AtomicU64,
     pub(crate) slots: AtomicU64,
-    /// A run has two to the power of this many numbers.
+    /// A run has at most `2^run_bits` numbers.
     pub(crate) run_bits: AtomicU64,
     /// 1 if takers may draw by addition (see `ring::RingOptions::spaced`).
     pub(crate) spaced: AtomicU64,
@@ -133,20 +136,20 @@ pub(crate) struct RegionHeader {
     pub(crate) mark: AtomicU64,
 }
 
-/// Counted where it happens rarely.
+/// Counters of rare events.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct RingCounters {
-    /// Numbers that were left out: between runs, or discarded.
+    /// Numbers that were skipped: between runs, or discarded.
     pub(crate) raised: AtomicU64,
-    /// Numbers that were drawn, and issued to nobody.
+    /// Numbers that were drawn but issued to nobody.
     pub(crate) dropped: AtomicU64,
     pub(crate) discarded: AtomicU64,
     pub(crate) dried: AtomicU64,
-    /// The last run whose end was met with nothing published after it.
+    /// The last run at whose end a taker found no next run.
     pub(crate) last_dry: AtomicU64,
-    /// The complement of how many numbers had been published when the ring was ended; 0 before that. What the producer
-    /// put after it does not count.
+    /// The complement of how many numbers had been published when the ring was ended, without what the producer
+    /// put later; 0 before the end.
     pub(crate) ended: AtomicU64,
 }
 
@@ -161,7 +164,7 @@ pub(crate) struct Slot {
     pub(crate) before: AtomicU64,
 }
 
-// SAFETY: there are atomics in it, and nothing else.
+// SAFETY: its fields are atomics, or empty. Zeros are a valid value of each.
 unsafe impl Words for HotWords {
     #[inline]
     fn hot(&self) -> &HotWords {

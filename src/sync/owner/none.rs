@@ -1,4 +1,4 @@
-//! The same where no ring is shared.
+//! `Holder` and `Owner` for systems without shared rings.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! Memory in a mapping of its own.
-// A mapping is memory that std does not know of.
+//! `WipeOnForkMemory` in a mapping of its own.
+// Mappings, for which std has no API.
 #![allow(unsafe_code)]
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -14,36 +14,36 @@ use crate::sync::Ordering;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::sync::shared_memory::SharedMapping;
 
-/// Words, and slots after them, in memory that a forked child finds zeroed: so it repeats nothing
-/// that its parent's memory says.
+/// Words, and slots after them, in memory that a forked child finds zeroed, so that it repeats none of its
+/// parent's numbers. Memory that processes share is never zeroed.
 ///
-/// A clone is the same memory. Each clone has the address itself, so that a take follows one pointer.
+/// Clones refer to the same memory. Each holds the address itself, so that a take follows one pointer.
 #[derive(Debug)]
 pub(crate) struct WipeOnForkMemory<W> {
     /// `slots` slots follow.
     words: NonNull<W>,
     slots: usize,
-    /// Keeps the memory.
+    /// Keeps the memory mapped.
     lent: Arc<Lent>,
 }
 
-// SAFETY: the memory belongs to the clones alone, which hand out shared references only, to atomics;
-// nothing in it is bound to a thread.
+// SAFETY: the clones hand out only shared references to atomics, and nothing in the memory is tied to a
+// thread.
 unsafe impl<W: Words> Send for WipeOnForkMemory<W> {}
 // SAFETY: as above.
 unsafe impl<W: Words> Sync for WipeOnForkMemory<W> {}
 
-/// What the last of the clones gives back.
+/// The memory, which the last clone gives back.
 #[derive(Debug)]
 enum Lent {
-    /// There is a mapping until then.
+    /// `Some` until the drop.
     Private(Option<Mapping>),
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     Shared(SharedMapping),
 }
 
 impl<W: Words> WipeOnForkMemory<W> {
-    /// Memory for this many slots, all zero; `None` if it cannot be allocated.
+    /// Allocates memory for this many slots, all zero. Returns `None` if that fails.
     pub(crate) fn new(slots: usize) -> Option<Self> {
         Some(Self::with(slots, Mapping::lend(Self::bytes(slots)?)?))
     }
@@ -54,7 +54,7 @@ impl<W: Words> WipeOnForkMemory<W> {
         (bytes <= isize::MAX.cast_unsigned()).then_some(bytes)
     }
 
-    /// In a zeroed mapping that is long enough.
+    /// Uses a zeroed mapping, which must be long enough.
     fn with(slots: usize, mapping: Mapping) -> Self {
         let (words, lent) = (mapping.memory(), Arc::new(Lent::Private(Some(mapping))));
         let memory = Self { words, slots, lent };
@@ -62,13 +62,13 @@ impl<W: Words> WipeOnForkMemory<W> {
         memory
     }
 
-    /// In shared memory that begins with these words, or has them behind its header.
+    /// Uses shared memory that holds the words and, after them, this many slots.
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub(super) fn in_shared(words: NonNull<W>, slots: usize, mapping: SharedMapping) -> Self {
         Self { words, slots, lent: Arc::new(Lent::Shared(mapping)) }
     }
 
-    /// The mapping that processes share.
+    /// Returns the mapping if processes share it.
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub(super) fn mapping(&self) -> Option<&SharedMapping> {
         match &*self.lent {
@@ -92,17 +92,18 @@ impl<W: Words> WipeOnForkMemory<W> {
         !matches!(*self.lent, Lent::Private(_))
     }
 
-    /// Whether it is wiped: private memory in a forked child.
+    /// Whether the memory is wiped: it is private, and this is a forked child.
     #[inline]
     pub(crate) fn is_wiped(&self) -> bool {
-        // Relaxed: the wiping is over before the child's first instruction.
+        // Relaxed: the memory is wiped before `fork` returns in the child.
         self.hot().life.load(Ordering::Relaxed) == 0
     }
 
     #[inline]
     pub(crate) fn words(&self) -> &W {
-        // SAFETY: the words are in the mapping, at the start of a page or behind a header, and `self` keeps it. They are
-        // as `Words` promises: zeros are valid, and so is whatever others store meanwhile.
+        // SAFETY: the words lie in the mapping, which `self` keeps. They are aligned: at the start of a
+        // page, or behind a header. By the contract of `Words` they are atomics, for which zeros are
+        // valid, and so is whatever others store meanwhile.
         unsafe { self.words.as_ref() }
     }
 
@@ -113,8 +114,8 @@ impl<W: Words> WipeOnForkMemory<W> {
 
     #[inline]
     pub(crate) fn slots(&self) -> &[Slot] {
-        // SAFETY: as in `words`. The mapping holds this many slots behind the words, which are a multiple
-        // of a slot's alignment long.
+        // SAFETY: as in `words`. The mapping holds this many slots behind the words, whose length is a
+        // multiple of a slot's alignment.
         unsafe { slice::from_raw_parts(self.words.as_ptr().add(1).cast(), self.slots) }
     }
 }
@@ -125,7 +126,7 @@ impl<W> Clone for WipeOnForkMemory<W> {
     }
 }
 
-/// The mark of life.
+/// The value of `life` in memory that is not wiped.
 pub(super) const ALIVE: u64 = 1;
 
 impl Drop for Lent {
@@ -146,7 +147,7 @@ mod tests {
     use crate::sync::RingWords;
     use crate::sync::wipe_on_fork::wiping::wiped_by_kernel;
 
-    /// What a forked child finds: whether the memory is wiped, and the sum of all words.
+    /// Returns what a forked child finds: whether the memory is wiped, and the sum of its words.
     fn in_a_child(memory: &WipeOnForkMemory<RingWords>) -> (bool, u64) {
         let sum = |memory: &WipeOnForkMemory<RingWords>| {
             let HotWords { next, limit, cursor, freshness, life, .. } = memory.hot();
@@ -178,7 +179,7 @@ mod tests {
         }
     }
 
-    /// In a fresh mapping.
+    /// Makes memory in a fresh mapping.
     fn made(slots: usize, wiped: fn(*mut c_void, usize) -> bool) -> WipeOnForkMemory<RingWords> {
         let bytes = WipeOnForkMemory::<RingWords>::bytes(slots).expect("few");
         WipeOnForkMemory::<RingWords>::with(slots, Mapping::new(bytes, wiped).expect("memory"))
@@ -207,7 +208,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn the_handler_of_fork_wipes_them_too() {
         check(|_, _| false);
-        // Some come and go; the list's entries are used again.
+        // Drop one and make another, which reuses an entry of the list.
         let mut all: Vec<_> = (0..5).map(|_| made(3, |_, _| false)).collect();
         all.remove(1);
         all.push(made(9, |_, _| false));
@@ -224,8 +225,8 @@ mod tests {
         let clone = memory.clone();
         drop(memory);
         for _ in 0..100 {
-            // Of the same length, and so of the same mapping as the one before it, if another
-            // test does not hold the lock.
+            // The length is the same, so this reuses the mapping before it, unless another test
+            // holds the lock.
             let memory = WipeOnForkMemory::<RingWords>::new(77).expect("memory");
             let words = memory.slots().iter().map(|slot| &slot.first).chain([&memory.hot().next]);
             assert!(words.into_iter().all(|word| word.load(Ordering::Relaxed) == 0));
@@ -256,7 +257,7 @@ mod tests {
             )
             .is_some()
         );
-        // What no system has.
+        // More memory than any system has.
         #[cfg(target_pointer_width = "64")]
         assert!(WipeOnForkMemory::<RingWords>::new(span / 2 / size_of::<Slot>()).is_none());
     }

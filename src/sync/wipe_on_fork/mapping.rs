@@ -1,5 +1,5 @@
-//! Mappings that are wiped at a fork, and those that are kept for whoever comes next.
-// Memory from the operating system, which std does not hand out.
+//! Mappings that a fork wipes, and a pool of spare ones.
+// Mappings, for which std has no API.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -14,26 +14,27 @@ use super::{RingWords, Slot};
 pub(super) struct Mapping {
     memory: NonNull<c_void>,
     bytes: usize,
-    /// Where the handler of fork finds it, if the kernel does not wipe it.
+    /// The entry by which the fork handler finds the mapping, if the kernel does not wipe it.
     entry: Option<&'static Entry>,
 }
 
-// SAFETY: whichever thread drops it may unmap the memory; there is nothing else to do with it.
+// SAFETY: a mapping is not tied to a thread, so any thread may unmap it.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared `Mapping` can do nothing but say where it is.
+// SAFETY: a `&Mapping` only gives the mapping's address.
 unsafe impl Sync for Mapping {}
 
-/// Mappings that nobody uses, zeroed, the latest first, for those who want one of their length:
-/// the kernel takes longer for fresh ones than a generator for all the rest of its start.
+/// Unused mappings, zeroed, the latest first, to be used again at the same length. A fresh mapping
+/// takes the kernel longer than all the rest of a generator's start.
 ///
-/// Its lock is only ever tried: in a forked child it may be held for ever.
+/// The lock is only tried: in a forked child, it may be held forever.
 static SPARE: Mutex<[Option<Mapping>; 8]> = Mutex::new([const { None }; 8]);
 
-/// Longer ones are not kept; 1,024 slots of a ring are. Half a mebibyte in all.
+/// Longer mappings are not kept, so all spare ones take about half a mebibyte at most. A ring of 1,024 slots
+/// still fits.
 const MAX_SPARE_BYTES: usize = size_of::<RingWords>() + 1_024 * size_of::<Slot>();
 
 impl Mapping {
-    /// A spare one, or a new one.
+    /// Returns a spare mapping of this length, or a new one.
     pub(super) fn lend(bytes: usize) -> Option<Self> {
         Self::spare(bytes).or_else(|| Self::new(bytes, wiped_by_kernel))
     }
@@ -58,7 +59,7 @@ impl Mapping {
         Some(Self { memory: NonNull::new(memory)?, bytes, entry })
     }
 
-    /// Where it begins, at the beginning of a page.
+    /// Returns its start, which is aligned to a page.
     pub(super) fn memory<T>(&self) -> NonNull<T> {
         self.memory.cast()
     }
@@ -71,13 +72,13 @@ impl Mapping {
         spare.iter_mut().find(fits)?.take()
     }
 
-    /// Keeps it for others, and unmaps the one that was kept for longest if there is no room.
+    /// Keeps the mapping as a spare one, unless it is too long. If there is no room, unmaps the oldest one.
     pub(super) fn give_back(self) {
         if self.bytes > MAX_SPARE_BYTES {
             return;
         }
-        // SAFETY: this is a mapping of that length; every reference to it borrowed a
-        // `WipeOnForkMemory`, and none is left.
+        // SAFETY: this is a mapping of that length. Every reference into it borrows a
+        // `WipeOnForkMemory`, and none of these is left.
         unsafe { self.memory.cast::<u8>().write_bytes(0, self.bytes) };
         let Ok(mut spare) = SPARE.try_lock() else { return };
         let free = spare.iter().position(Option::is_none).unwrap_or(spare.len() - 1);
@@ -93,7 +94,7 @@ impl Drop for Mapping {
         if let Some(entry) = self.entry {
             entry.leave();
         }
-        // SAFETY: this is the mapping that `Mapping::new` made, and nothing refers to it: see
+        // SAFETY: `Mapping::new` made this mapping, and no reference into it is left: see
         // `give_back`.
         unsafe { libc::munmap(self.memory.as_ptr(), self.bytes) };
     }

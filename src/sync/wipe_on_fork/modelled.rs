@@ -1,4 +1,4 @@
-//! The same for the model checker, where a thread may become a forked child of all the others.
+//! `WipeOnForkMemory` for the model checker, where a thread may become a forked child of the others' process.
 
 use std::cell::Cell;
 use std::io;
@@ -8,11 +8,11 @@ use super::{HotWords, RegionHeader, Slot, Words};
 
 loom::thread_local!(static IS_CHILD: Cell<bool> = Cell::new(false));
 
-/// From now on this thread is the only one of a forked child: it finds all [memory](WipeOnForkMemory) of the kind wiped.
-/// The others go on as the parent's. All other memory is the parent's too, which is not so of a real
-/// child: a model finds out by that what a child changes, or which of its parent's locks it takes.
+/// Makes this thread the only thread of a forked child, which finds all [such memory](WipeOnForkMemory) wiped. The
+/// others stay the parent's threads. Unlike a real child, it shares all other memory with the parent, so that a
+/// model notices what a child changes, or which of its parent's locks it takes.
 ///
-/// What the child makes from now on counts as wiped as well.
+/// Memory that the child makes later counts as wiped, too.
 pub fn become_forked_child() {
     IS_CHILD.with(|is_child| is_child.set(true));
 }
@@ -25,7 +25,7 @@ pub(crate) fn is_forked_child() -> bool {
 #[derive(Debug)]
 pub(crate) struct WipeOnForkMemory<W> {
     parents: Arc<(W, Vec<Slot>)>,
-    /// Where processes share it, the parent's.
+    /// The parent's if processes share the memory.
     childs: Arc<(W, Vec<Slot>)>,
 }
 
@@ -40,7 +40,7 @@ impl<W: Words> WipeOnForkMemory<W> {
         Ok(Self { childs: Arc::clone(&parents), parents })
     }
 
-    /// What shared memory begins with.
+    /// Returns `None`: models have no header.
     pub(crate) fn header(&self) -> Option<&RegionHeader> {
         None
     }

@@ -1,4 +1,4 @@
-//! The same where there is no fork.
+//! `WipeOnForkMemory` for systems without fork.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl<W: Words> WipeOnForkMemory<W> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What shared memory begins with.
+    /// Returns `None`: there is no shared memory.
     pub(crate) fn header(&self) -> Option<&RegionHeader> {
         None
     }

@@ -1,5 +1,5 @@
 //! The memory of a ring that processes share: a header, the words and the slots, in a memory file.
-// The words are behind the header.
+// Casts pointers into the mapping to the header and the words.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,7 +13,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// `uidring` and a zero, as a little-endian number.
 const MAGIC: u64 = u64::from_le_bytes(*b"uidring\0");
 
-/// The version of the format. It changes whenever takers of the old format could not take.
+/// The version of the format. Changes whenever takers that know only the old format could not take.
 const VERSION: u64 = 1;
 
 const WORDS_AT: usize = size_of::<RegionHeader>();
@@ -25,7 +25,7 @@ const _: () = assert!(WORDS_AT.is_multiple_of(align_of::<RingWords>()));
 const _: () = assert!(SLOTS_AT.is_multiple_of(align_of::<Slot>()));
 
 impl WipeOnForkMemory<RingWords> {
-    /// Memory that forked children share, and whoever gets its file. None of them finds it wiped.
+    /// Creates memory that forked children share, and every process that gets its file. None finds it wiped.
     pub(crate) fn shared(slots: usize) -> io::Result<Self> {
         let length = Self::bytes(slots).and_then(|bytes| bytes.checked_add(WORDS_AT));
         let mapping = SharedMapping::new(length.ok_or(io::ErrorKind::OutOfMemory)?)?;
@@ -47,7 +47,7 @@ impl WipeOnForkMemory<RingWords> {
         Ok(memory)
     }
 
-    /// The same memory in a process that got its file. Any file is refused that is not of this format and version.
+    /// Maps the memory in a process that got its file. Refuses files of another format or version.
     pub(crate) fn attach(file: OwnedFd) -> io::Result<Self> {
         let mapping = SharedMapping::attach(file)?;
         let refused = |problem: String| Err(io::Error::other(problem));
@@ -81,27 +81,27 @@ impl WipeOnForkMemory<RingWords> {
         Ok(Self::behind_header(slots as usize, mapping))
     }
 
-    /// The mapping has the header, the words and this many slots.
+    /// The mapping must hold the header, the words and this many slots.
     fn behind_header(slots: usize, mapping: SharedMapping) -> Self {
         // SAFETY: the words lie within the mapping.
         let words = unsafe { mapping.memory::<u8>().add(WORDS_AT) };
         Self::in_shared(words.cast(), slots, mapping)
     }
 
-    /// What shared memory begins with.
+    /// Returns the header of shared memory.
     pub(crate) fn header(&self) -> Option<&RegionHeader> {
         self.mapping().map(header)
     }
 
-    /// The file of shared memory.
+    /// Returns the file of shared memory.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.mapping().map(SharedMapping::file)
     }
 }
 
-/// The mapping is at least as long as a header.
+/// The mapping must be at least as long as a header.
 fn header(mapping: &SharedMapping) -> &RegionHeader {
-    // SAFETY: the mapping begins with the header, at the start of a page, and is borrowed. Atomics allow for whatever
-    // other processes store meanwhile.
+    // SAFETY: the mapping begins with the header, at the start of a page, and is borrowed. The header
+    // consists of atomics, so other processes may store anything meanwhile.
     unsafe { mapping.memory().as_ref() }
 }
