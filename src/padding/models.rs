@@ -1,5 +1,4 @@
-//! A padder, and takers that help it, every interleaving of which a model checker tries: run them
-//! with `scripts/loom`.
+//! Models of a padder and of takers that help it, for the model checker: run them with `scripts/loom`.
 
 use loom::thread;
 
@@ -15,7 +14,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A ring of two numbers, or of so many, in runs of one, and what pads it: the numbers up to `end`.
+/// A ring of two runs of one number each. Its source gives the numbers from 1 to `end`.
 fn padded(end: u64) -> Arc<PaddedRing> {
     let (producer, _) = RingBuffer::new(RingOptions::new(1).run_bits(0)).expect("possible");
     let mut next = 0;
@@ -26,7 +25,7 @@ fn padded(end: u64) -> Arc<PaddedRing> {
     Arc::new(PaddedRing::new(producer, source, None))
 }
 
-/// What the padder's thread does, without its sleep: it ends when there is no more to pad.
+/// Does what the padder's thread does, but without its sleep. Ends when there is no more to pad.
 fn service(padded: &PaddedRing) {
     while let Ok(due) = padded.service(PadderIdle::Sleep) {
         if due != Some(Duration::ZERO) && !padded.wants_service() {
@@ -35,8 +34,8 @@ fn service(padded: &PaddedRing) {
     }
 }
 
-/// A helper and the padder meet: each run is put once, in order, and the end is told when it has come,
-/// whoever has the work.
+/// A helper and the padder pad the same ring: each run is put once, in order, and takers learn of the source's
+/// end, whichever of the two meets it.
 #[test]
 fn models_a_helper_against_the_padder() {
     check(|| {
@@ -67,8 +66,8 @@ fn models_a_helper_against_the_padder() {
     });
 }
 
-/// A padder that comes while a helper has the work is called when the work is back: it sleeps at its
-/// event until then, and the model checker would report that it sleeps for ever.
+/// A padder that finds the state taken by a helper is called when the state is back. It sleeps at its event
+/// until then; without the call, the model checker would report a deadlock.
 #[test]
 fn models_a_padder_that_came_in_vain_is_called() {
     check(|| {
@@ -84,7 +83,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
                 padded.help();
             })
         };
-        // The source is at its end, which the padder is to see, whoever has asked it.
+        // The source has ended. The padder must learn of it, whoever asked the source.
         while padded.service(PadderIdle::Sleep).is_ok() {
             demand.wait(None, || padded.wants_service());
         }
@@ -93,7 +92,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
     });
 }
 
-/// Who closes the ring does not wait for a helper's work, and is told a bound of what was taken.
+/// A close does not wait for a helper, and returns a number above all that were taken.
 #[test]
 fn models_a_close_against_a_helper() {
     check(|| {
@@ -112,8 +111,7 @@ fn models_a_close_against_a_helper() {
     });
 }
 
-/// In the source there is a fork: the child puts nothing, takes nothing, and waits for nobody, whatever
-/// the padder is doing.
+/// The source forks. The child puts nothing, takes nothing, and waits for nobody, whatever the padder is doing.
 #[test]
 fn models_a_fork_in_the_source() {
     struct Forking {

@@ -8,11 +8,11 @@ use crate::error::Error;
 #[non_exhaustive]
 pub enum PadderIdle {
     /// Sleep until a ring is below its padding factor, or a refresh or schedule is due. As long as takers keep a
-    /// steady pace, the padder foresees when that is; otherwise a taker wakes it, which costs that taker a system
-    /// call.
+    /// steady pace, the padder predicts when that will be. Otherwise a taker wakes it, which costs that taker a
+    /// system call.
     #[default]
     Sleep,
-    /// Check the rings again and again. This takes a whole core, and saves the takers the system call.
+    /// Poll the rings without sleeping. This takes a whole core, but saves the takers the system call.
     BusyPoll,
 }
 

@@ -1,4 +1,4 @@
-//! The producer and the source of a ring, for the one thread that pads it now.
+//! The producer and the source of a ring, held by the one thread that is padding it.
 
 use std::fmt;
 use std::mem;
@@ -11,13 +11,13 @@ use crate::error::TakeError;
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
 use crate::sync::{contained, log};
 
-/// How far ahead a padding is foreseen. A sleep takes longer than the shortest time, and a pace may change
-/// within the longest.
+/// How far ahead a padding may be predicted. A sleep takes longer than the shortest time, and the takers' pace
+/// may change within the longest.
 const FORESEEABLE: Range<Duration> = Duration::from_micros(100)..Duration::from_millis(50);
 
 /// The producer of a ring, its source, and the schedule of its padding.
 pub(super) struct PadState {
-    /// Gone when the ring is closed, or the source has ended and nothing is left.
+    /// `None` once the ring is closed, or its source has ended and no number is fresh.
     producer: Option<Producer>,
     source: Box<dyn RunSource>,
     schedule: Option<Duration>,
@@ -27,10 +27,10 @@ pub(super) struct PadState {
     refresh_due: Option<Deadline>,
     /// How long the source asked to wait.
     paused_for: Option<Duration>,
-    /// When the last padding was that foresaw the next one, and what was the open run then.
+    /// When `foresee` last ran, and which run was open then.
     last: (Stopwatch, u64),
-    /// When the padder looks at the ring by itself, because takers that go on as they did will have
-    /// made it low by then.
+    /// When the padder will look at the ring by itself, because at the takers' pace it will be low by
+    /// then.
     foreseen: Option<Deadline>,
     dryings: u64,
     dried: LogThrottle,
@@ -116,7 +116,7 @@ impl PadState {
 
     /// Discards stale runs if a refresh is due.
     pub(super) fn refresh_if_due(&mut self, ring: &RingBuffer) {
-        // The source of a ring that was ended is not asked.
+        // Do not ask the source of a ring that was ended.
         if !self.refresh_due.is_none_or(Deadline::is_over) || ring.is_ended() {
             return;
         }
@@ -124,7 +124,7 @@ impl PadState {
         let asked = self.ask(ring, |producer, source| {
             let Some(interval) = source.refresh_interval() else { return Ok(None) };
             let oldest = source.oldest_fresh().ok_or(Note::Lost)?;
-            // In a forked child neither has an effect.
+            // In a forked child, neither of these has an effect.
             ring.refresh(oldest);
             Ok(Some((interval, producer.discard_below(oldest))))
         });
@@ -137,8 +137,8 @@ impl PadState {
         }
     }
 
-    /// Asks the source, which is a caller's code. Returns `None` in a forked child, and after a panic or
-    /// an error of the source. The ring is ended then, as nobody would discard its stale runs.
+    /// Asks the source, which is a caller's code. Returns `None` in a forked child, and after a panic or an
+    /// error of the source. The latter two end the ring, because nobody would discard its stale runs.
     fn ask<R>(
         &mut self,
         ring: &RingBuffer,
@@ -168,12 +168,12 @@ impl PadState {
         self.due = times.into_iter().flatten().min().map(|time| Deadline::after(Some(time)));
     }
 
-    /// After a padding: foresees the next one, so that takers need not wake the padder for it.
+    /// Predicts the next padding, so that takers need not wake the padder for it. Call after a padding.
     pub(super) fn foresee(&mut self, ring: &RingBuffer) {
         let open = ring.hot().open_index();
         let (since, before) = mem::replace(&mut self.last, (Stopwatch::start(), open));
         let time = ring.runs_to_foresee().and_then(|runs| {
-            // In a forked child, which finds 0, there is no answer.
+            // A forked child finds 0 for `open`, and so makes no prediction.
             let opened = open.checked_sub(before)?;
             since.elapsed().checked_mul(runs.try_into().ok()?)?.checked_div(opened.try_into().ok()?)
         });
@@ -215,8 +215,8 @@ impl PadState {
         true
     }
 
-    /// Returns whether the source has ended, and some of its numbers are fresh: in the ring, or in blocks that
-    /// takers have. They become stale all the same.
+    /// Returns whether the source has ended while some of its numbers are still fresh, in the ring or in takers'
+    /// blocks. The padder must still mark them stale in time.
     pub(super) fn is_draining(&self, ring: &RingBuffer) -> bool {
         ring.why_gone() == Some(TakeError::TimeExhausted)
             && self.refresh_due.is_some()

@@ -22,16 +22,16 @@ pub(super) struct PaddedRing {
     paddings: AtomicU64,
     /// `None` while a thread pads.
     state: ForkGuarded<Option<Box<PadState>>>,
-    /// When the padder comes. Changed by whoever takes `state` or puts it back, or has it.
+    /// When the padder services the ring. Changed only by a thread that takes `state` out, has it or puts it back.
     ///
     /// | value | who pads | the padder comes | what follows |
     /// |---|---|---|---|
     /// | `ON_DEMAND` | nobody, or a helper | when the ring wants runs, or at its time | it takes the state; or finds it taken: `CALL_OWED` |
     /// | `CALL_OWED` | a helper | not before it is called | the helper puts the state back: `CALLED` |
     /// | `CALLED` | nobody, or another helper | at once | as in `ON_DEMAND` |
-    /// | `DRAINING` | nobody: the source has ended | at its time, to discard stale runs | the ring needs it no more |
+    /// | `DRAINING` | nobody: the source has ended | at its time, to discard stale runs | the ring needs no padder any more |
     padder: AtomicU8,
-    /// When to pad because the put policy's handler wants that.
+    /// When to pad again because the put policy's handler asked for that.
     retry: ForkGuarded<Option<Deadline>>,
 }
 
@@ -51,8 +51,8 @@ enum By {
     Helper,
 }
 
-/// The most runs of one service: more than the usual ring holds. Then the padder goes on with its other
-/// rings, even if this one's takers are as fast as the padder.
+/// The most runs that one service puts: more than the usual ring holds. After these, the padder continues
+/// with its other rings, even if this one's takers are as fast as the padder.
 const SERVICE_RUNS: u64 = 1024;
 
 /// The most runs that a helping taker puts.
@@ -95,7 +95,8 @@ impl PaddedRing {
 
     /// Returns whether the padder should service this ring before its time comes.
     pub(super) fn wants_service(&self) -> bool {
-        // Relaxed: the padder looks here between the fences of its event.
+        // Relaxed: `call_producer` follows each change to `CALLED`. By the SeqCst fences of the padder's
+        // event, either this load sees the change, or the call wakes the padder.
         match self.padder.load(Ordering::Relaxed) {
             ON_DEMAND => self.ring.wants_runs(),
             waits_for => waits_for == CALLED,
@@ -118,7 +119,7 @@ impl PaddedRing {
                 if !has_more && idle == PadderIdle::Sleep {
                     state.foresee(ring);
                 }
-                // Otherwise the source has no more runs yet, or ever.
+                // A source that is paused or has ended leaves the ring less than full.
                 is_full = !has_more && !ring.is_source_paused() && !state.is_draining(ring);
                 self.paddings.fetch_add(1, Ordering::Relaxed);
             }
@@ -133,7 +134,7 @@ impl PaddedRing {
         let Some(done) = done? else { return Ok(None) };
         let (is_full, next_time) = done?;
         if is_full && ring.why_gone().is_none() {
-            // With the state back: a handler may be slow, and takers help meanwhile.
+            // Only with the state back: the handler may be slow, and takers can help meanwhile.
             retry = ring.full_again().map(|time| Deadline::after(Some(time)));
             *self.retry.lock()? = retry;
         }
@@ -150,7 +151,7 @@ impl PaddedRing {
     }
 
     pub(super) fn help(&self) -> bool {
-        // The source has nothing yet. The padder goes on when it has.
+        // The source has nothing yet. The padder continues once it has.
         if self.ring.is_source_paused() {
             return false;
         }
@@ -160,19 +161,19 @@ impl PaddedRing {
         let done = self.with_state(By::Helper, |state| {
             let published = state.pad(&self.ring, HELP_RUNS);
             if self.ring.is_source_paused() {
-                // The padder has to know when to go on.
+                // Call the padder, so that it learns when to continue.
                 state.plan(None);
                 self.padder.store(CALL_OWED, Ordering::Relaxed);
             }
             published
         });
         let Ok(Some(published)) = done else { return false };
-        // The taker also tries again to learn of the source's end.
+        // If the source has ended, the taker must try again to learn of it.
         published > 0 || self.ring.why_gone().is_some()
     }
 
-    /// Closes the ring, discards what is in it, and returns the end of what was taken before. It waits for
-    /// nobody: what a thread that pads still puts is discarded.
+    /// Closes the ring, discards what is in it, and returns a number above all that were taken before. Waits for
+    /// nobody: what a padding thread still puts is discarded.
     pub(super) fn close(&self) -> Option<u64> {
         self.ring.close();
         self.ring.end()
@@ -210,7 +211,7 @@ impl PaddedRing {
         let mut slot = match self.state.lock() {
             Ok(slot) => slot,
             Err(forked) => {
-                // Dropping it is the parent's to do.
+                // Only the parent may drop it.
                 mem::forget(state);
                 return Err(forked);
             }
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes very long, and its time is not the real one")]
     fn a_padding_is_foreseen_by_the_pace_of_the_takers() {
-        // Again where this thread was away for longer than is foreseen.
+        // Try again if this thread was suspended for longer than the padder predicts.
         let (padded, time) = (0..100)
             .find_map(|_| {
                 let padded = padded();
@@ -270,7 +271,7 @@ mod tests {
             })
             .expect("foreseen");
         assert!(time < Duration::from_millis(50), "{time:?}");
-        // Those who go on like that need not wake the padder; those who are faster do.
+        // Takers that keep the pace need not wake the padder; faster ones do.
         take(&padded, 5);
         assert!(!padded.wants_service());
         take(&padded, 1);

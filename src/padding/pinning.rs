@@ -9,9 +9,9 @@ use crate::sync::log;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PadderCore {
-    /// One of the cores that this process may use, if it may use more than one, chosen by the worker id, so
-    /// that the padders of a machine's processes do not all run on the same one. A padder that no
-    /// generator has started for itself runs on the last one.
+    /// One of the cores that this process may use, if it may use more than one. The worker id chooses it, so
+    /// that the padders of a machine's processes do not all run on the same core. A padder that no generator
+    /// has started for itself runs on the last one.
     #[default]
     ByWorker,
     /// The last core that this process may use, if it may use more than one.

@@ -20,7 +20,7 @@ pub trait RunSource: Send + 'static {
     /// otherwise the ring is closed.
     fn next_run(&mut self) -> NextRun;
 
-    /// Returns why there is no run yet, for the log: what [`NotYet`](NextRun::NotYet) waits for.
+    /// Returns why there is no run yet, for the log. Called after [`NotYet`](NextRun::NotYet).
     fn waits_for(&self) -> &'static str {
         "its source has no run yet"
     }
@@ -36,16 +36,16 @@ pub trait RunSource: Send + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextRun {
-    /// A run as long as the ring's runs are at most, by its first number.
+    /// A run of the ring's full run length, by its first number.
     Run(u64),
-    /// A run of any other length.
+    /// A run of another length.
     Part {
         /// The first number.
         first: u64,
         /// How many numbers it has.
         length: u64,
     },
-    /// There is no run before this time has passed. The padder asks again then.
+    /// There is no run until this time has passed. The padder then asks again.
     NotYet(Duration),
     /// There will never be another run.
     End,

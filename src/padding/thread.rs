@@ -58,13 +58,13 @@ impl Padder {
     /// # Errors
     ///
     /// [`Error::NoSuchCore`] for a core that this process may not use, [`Error::Thread`] if the
-    /// operating system starts no thread. If pinning to a core that exists fails, that is logged, and the
+    /// operating system cannot start a thread. If pinning to a core that exists fails, that is logged, and the
     /// padder runs unpinned.
     pub fn start(options: PadderOptions) -> Result<Self, Error> {
         Self::start_for(options, None, Event::own(ForkToken::current()))
     }
 
-    /// Starts the thread for the generator of a worker. Takers wake it by the event.
+    /// Starts the thread for one generator, whose worker id may choose the core. Takers wake it by `demand`.
     pub(crate) fn start_for(
         options: PadderOptions,
         worker_id: Option<u64>,
@@ -83,7 +83,7 @@ impl Padder {
         Ok(Self(Arc::new(Handle { state, thread: Some(thread) })))
     }
 
-    /// Returns a padder without a thread: only its takers and [`RingHandle::service`] pad.
+    /// Returns a padder without a thread: only takers and [`RingHandle::service`] pad its rings.
     #[cfg(any(test, feature = "simulation"))]
     #[doc(hidden)]
     pub fn by_hand() -> Self {
@@ -93,7 +93,7 @@ impl Padder {
         }))
     }
 
-    /// Returns an error in a forked child, where it has no thread.
+    /// Returns an error in a forked child, where the padder has no thread.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.0.state.fork_token.is_forked_child() {
             return Err(Error::Forked { what: "padder" });
@@ -101,9 +101,10 @@ impl Padder {
         Ok(())
     }
 
-    /// For tests, outside semantic versioning. Makes a ring, fills it, and keeps it filled: it is padded whenever less is left in it than its
-    /// padding factor asks for and, with a `schedule`, as often as that. A sleeping padder that foresees the
-    /// next padding within 50 ms comes when three quarters of that are left. Takers still wake it at half.
+    /// For tests, outside semantic versioning. Makes a ring, fills it, and keeps it filled: it is padded whenever
+    /// it is below its padding factor and, with a `schedule`, at least that often. A sleeping padder that predicts
+    /// the next padding within 50 ms wakes by itself when three quarters of the padding factor are left. Takers
+    /// still wake it at half.
     ///
     /// When the ring is full, its put policy decides: with [`Discard`], padding stops until the ring is
     /// below the padding factor again; with [`Wait`], the ring is kept full, run by run; after a handler's
@@ -117,8 +118,8 @@ impl Padder {
     ///
     /// # Errors
     ///
-    /// Those of [`RingBuffer::new`]; [`Error::OptionOutOfRange`] for a schedule below 1 ms; [`Error::Forked`] in a forked child of the process that started the
-    /// padder, also if the source forked it.
+    /// Those of [`RingBuffer::new`]; [`Error::OptionOutOfRange`] for a schedule below 1 ms; [`Error::Forked`] in a
+    /// forked child of the process that started the padder, even if the source forked it.
     #[doc(hidden)]
     pub fn serve(
         &self,
@@ -147,7 +148,7 @@ impl Padder {
     }
 }
 
-/// A ring that a padder keeps filled. Dropping it closes the ring; the padder goes on if it has other
+/// A ring that a padder keeps filled. Dropping it closes the ring; the padder continues if it has other
 /// rings or handles.
 #[derive(Debug)]
 pub struct RingHandle {
@@ -167,8 +168,8 @@ impl RingHandle {
         self.padded.paddings()
     }
 
-    /// Puts a few runs into the ring in the caller's own thread, unless the padder or another helper pads
-    /// it now. Returns whether there may be something to take.
+    /// Puts a few runs into the ring in the caller's own thread, unless the padder or another helper is
+    /// padding it. Returns whether there may be something to take.
     ///
     /// So a taker that finds the ring dry need not wait until the operating system lets the padder run,
     /// which on a busy machine takes thousands of times longer than the padding itself.
@@ -183,13 +184,13 @@ impl RingHandle {
         self.end();
     }
 
-    /// [`close`](Self::close) that returns a number above all that were taken, `None` if nothing was ever
-    /// put into the ring.
+    /// [`close`](Self::close) that returns a number above all that were taken, or `None` if nothing was ever
+    /// put into the ring, and in a forked child.
     pub(crate) fn end(&self) -> Option<u64> {
         self.padded.close()
     }
 
-    /// What the padder does at its next refresh, at once and in this thread.
+    /// Does what the padder would do at its next refresh, at once and in this thread.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn service(&self) {
         self.padded.hurry();
@@ -249,9 +250,9 @@ impl<'a> Rings<'a> {
                 contained(|| drop(ring));
             }
             match idle {
-                // A ring was not full at the end of its service.
+                // A ring needs service at once: it may have room left, or its time has come.
                 _ if pause == Some(Duration::ZERO) => {}
-                // Not too often: each read of a cursor takes its cache line from the takers.
+                // Do not poll too often: each read of a cursor takes its cache line from the takers.
                 PadderIdle::BusyPoll => (0..64).for_each(|_| hint::spin_loop()),
                 PadderIdle::Sleep => {
                     state.demand.wait(pause, || {
@@ -265,12 +266,12 @@ impl<'a> Rings<'a> {
     }
 }
 
-/// Panics of a caller's code are caught where it is called. If the thread ends for another reason, its
-/// rings are closed, as nobody would fill them.
+/// Closes the rings when the thread ends, because nobody would fill them. Panics of a caller's code do not end
+/// it: they are caught where that code is called.
 impl Drop for Rings<'_> {
     fn drop(&mut self) {
         let Ok(arrivals) = self.state.arrivals.lock().map(|mut arrivals| arrivals.take()) else {
-            // A child that was forked in this thread: closing the rings is the parent's to do.
+            // This is a child that was forked in this thread. Only the parent may close the rings.
             mem::forget(mem::take(&mut self.known));
             return;
         };
@@ -294,8 +295,9 @@ impl Drop for Handle {
         self.state.stopped.store(true, Ordering::Relaxed);
         self.state.demand.notify();
         let Some(thread) = self.thread.take() else { return };
-        // A clock, source or handler drops this in a thread that pads: this padder's own, which would wait for
-        // itself, or another one's, which this one may be waiting for. The thread ends by itself.
+        // Do not join in a thread that pads, where a clock, source or handler may drop this. This padder's own
+        // thread would wait for itself, and this padder may be waiting for another one's. The thread ends by
+        // itself.
         if !NoBlockScope::is_here() {
             // It does not panic: panics of sources and handlers are caught.
             let _ = thread.join();
@@ -310,7 +312,7 @@ mod tests {
     use super::*;
     use crate::error::TakeError;
 
-    /// By a fault of the library itself: no caller's code brings that about.
+    /// Only a fault of the library itself can end the padder so: no caller's code can.
     #[test]
     fn a_padder_that_dies_closes_all_rings_now_and_later() {
         let padder = Padder::by_hand();
