@@ -1,4 +1,4 @@
-//! Rings by their descriptors.
+//! Attaching to rings by their descriptors.
 
 use std::fs::File;
 use std::io::Read;
@@ -48,7 +48,7 @@ fn whoever_attaches_takes_from_the_same_ring() {
     assert_eq!(attached.next_uid(), Err(TakeError::Closed));
 }
 
-/// It attaches after the owner has ended, or before.
+/// Attaches once while the owner lives, and once after it has ended.
 #[test]
 fn who_attached_sees_the_owner_end() {
     let _alone = alone();
@@ -96,7 +96,7 @@ fn other_files_are_refused() {
     assert!(problem(owner, &ring).contains("sealed memory file"));
     let file = File::open("/proc/self/exe").expect("opens");
     assert!(problem(file.into(), &ring).contains("sealed memory file"));
-    // Each word of the header, as an earlier, a later or a broken program would write it.
+    // Overwrite each word of the header, as an earlier, a later or a broken program might.
     let file = File::from(memory);
     let mut header = [0; 256];
     file.read_exact_at(&mut header, 0).expect("a header");
@@ -108,7 +108,7 @@ fn other_files_are_refused() {
             file.write_all_at(&wrong.to_le_bytes(), 8 * word as u64).expect("writes");
             let memory = file.try_clone().expect("a descriptor").into();
             let [_, owner] = copies(&ring);
-            // Other values of the last ones are possible as well: of the layout, for example.
+            // The later words have other valid values, too: those of the layout, for example.
             let attached = SharedRing::attach([memory, owner]);
             if word < 6 && wrong != right {
                 assert!(matches!(attached, Err(Error::Attach { .. })), "word {word}: {wrong}");
@@ -116,7 +116,7 @@ fn other_files_are_refused() {
             file.write_all_at(&right.to_le_bytes(), 8 * word as u64).expect("writes");
         }
     }
-    // More slots than the memory has, and a length that fits them.
+    // Claim more slots than the memory has, and a length that fits them.
     let words = [2, 5].map(|word| {
         let whole = header[8 * word..8 * word + 8].try_into().expect("eight bytes");
         (8 * word as u64, u64::from_le_bytes(whole))

@@ -1,4 +1,4 @@
-//! Blocks of one thread, which no child continues.
+//! Blocks, which belong to one thread and which no child continues.
 
 use std::cell::Cell;
 use std::thread;
@@ -98,7 +98,7 @@ fn blocks_end_with_the_owner() {
                 let is_good = local.next_uid().is_ok() && handle.next_uid().is_ok();
                 libc::kill(libc::getppid(), libc::SIGKILL);
                 let ended = TakeError::OwnerEnded;
-                // Far fewer than a block has.
+                // Far fewer takes than a block has uids.
                 let is_seen = (0..100).any(|_| {
                     thread::sleep(Duration::from_millis(100));
                     local.next_uid() == Err(ended)

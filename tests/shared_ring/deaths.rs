@@ -1,4 +1,4 @@
-//! The owner dies in many ways, and the next take of each process tells.
+//! The owner dies in many ways, and the next take of each process reports it.
 
 use std::env;
 use std::fs::{self, File};
@@ -80,13 +80,13 @@ fn own(way: &str, times: &Times, to: &File) -> ! {
     panic::set_hook(Box::new(|_| {}));
     let generator = builder_of(1).clock(Faulty).build().expect("builds");
     let ring = generator.shared_ring().expect("shared");
-    // The kernel closes them at an exec and at the process's end: then there is nothing more to read.
+    // The kernel closes `alive` at the owner's exec or end. The takers' reads of `life` return then.
     let [(life, alive), (mut all_took, took)] = [pipe(), pipe()];
     for waits in [true, false] {
         // SAFETY: the child ends without running the parent's destructors.
         unsafe {
             if libc::fork() == 0 {
-                // It ends if it hangs.
+                // End it if it hangs.
                 libc::alarm(60);
                 drop(alive);
                 take(&ring, way, to, took, waits.then_some(life), times);
@@ -96,8 +96,8 @@ fn own(way: &str, times: &Times, to: &File) -> ! {
     }
     all_took.read_exact(&mut [0; 2]).expect("they took");
     let (memory, length) = mapping(&ring);
-    // As a peer would do it.
-    // SAFETY: the ring's words are atomics, which may become anything.
+    // Do what a peer could do.
+    // SAFETY: the ring's words are atomics, for which any value is valid.
     unsafe {
         match way {
             "kill after a peer spoilt the mark" => {
@@ -155,7 +155,7 @@ fn take(
     let takes = [ring.next_uid().err(), ring.try_next_uid().err(), ring.local().next_uid().err()];
     let fill = ring.fill(&mut [Uid::default()]).err().map(|error| error.error);
     let ended = Some(TakeError::OwnerEnded);
-    // Memory of zeros is that of a closed ring.
+    // Zeroed memory counts as a closed ring.
     let is_closed = lives_on || way.contains("punched");
     let also = if is_closed { Some(TakeError::Closed) } else { ended };
     report(takes.iter().chain([&fill]).all(|error| *error == ended || *error == also));
@@ -179,7 +179,7 @@ fn pipe() -> (File, File) {
     }
 }
 
-/// Where the mark is in the memory.
+/// The offset of the mark in the memory.
 const MARK: usize = 400;
 
 fn die(way: &str, times: &Times) -> ! {
@@ -208,7 +208,7 @@ fn die(way: &str, times: &Times) -> ! {
                 let _ = thread::spawn(sleep).join();
             }
             "kill with much memory" => {
-                // Written to, so that it has to be freed.
+                // Write to it, so that the kernel has to free it.
                 let megabytes = env::var("UIDRING_OWNER_MEGABYTES").ok();
                 let megabytes = megabytes.and_then(|text| text.parse().ok()).unwrap_or(512);
                 let mut memory = vec![1_u8; megabytes << 20];
@@ -286,17 +286,17 @@ fn the_end_of_a_pid_namespace_is_noticed() {
     starter.uids();
 }
 
-/// Where the words are by which takers wait.
+/// The offset of the words that takers wait on.
 const PUBLISHED: usize = 896;
 
-/// Two takers wait. The one that is called dies, and does not call the other one. That one looks by itself.
+/// Two takers wait. The one that is called dies without calling the other one, which then looks by itself.
 #[test]
 fn a_call_that_dies_with_a_taker_is_made_up_for() {
     let _alone = alone();
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
     let theirs = clock.clone();
     let generator = small(|builder| {
-        // The owner's refresh would make up for it, too.
+        // Refresh rarely: the owner's refresh would also make up for the lost call.
         let hour = Duration::from_secs(3_600);
         builder.clock(theirs).max_borrow(Duration::ZERO).refresh(hour)
     });
@@ -324,7 +324,7 @@ fn a_call_that_dies_with_a_taker_is_made_up_for() {
         let policy = TakePolicy::WaitFor(Duration::from_secs(20));
         let ring = generator.shared_ring().expect("shared").take_policy(policy);
         let begin = Instant::now();
-        // At the deadline it would look, too.
+        // Well before its deadline, at which it would also look.
         let in_time = ring.next_uid().is_ok() && begin.elapsed() < Duration::from_secs(15);
         write(&[in_time.into()], to);
     });

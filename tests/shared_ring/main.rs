@@ -1,6 +1,6 @@
-//! A ring that forked children share: their uids are distinct and ordered, whatever happens to them.
+//! A ring that forked children share: uids are distinct and ordered, whatever happens to the children.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-// std has no fork, and no waiting for forked children.
+// std can neither fork nor wait for forked children.
 #![allow(unsafe_code)]
 
 mod attach;
@@ -25,7 +25,7 @@ use uidring_testkit::fork::alone;
 use uidring_testkit::host_storm::{Owners, storm};
 use uidring_testkit::namespace::fresh;
 
-/// With room for the takes of all: 2^22 uids a second.
+/// A layout with uids for all takes: 2^22 a second.
 fn generator() -> CachedUidGenerator {
     generator_of(1)
 }
@@ -85,7 +85,7 @@ fn fork(work: impl FnOnce(&mut File)) -> Child {
         assert!(id >= 0);
         let [output, mut input] = pipe.map(|end| File::from_raw_fd(end));
         if id == 0 {
-            // It ends if it hangs.
+            // End it if it hangs.
             libc::alarm(120);
             drop(output);
             work(&mut input);
@@ -170,7 +170,7 @@ fn the_generator_itself_refuses_in_a_child() {
         ];
         let count = refused.iter().filter(|error| **error == Some(TakeError::Forked)).count();
         write(&[count as u64], to);
-        // A child cannot close it.
+        // A child cannot close the ring.
         generator.close();
         write(&take(&ring, 10), to);
     });
@@ -220,7 +220,7 @@ fn killed_takers_cost_nobody_else_anything() {
     all_distinct(all);
 }
 
-/// The owner is stopped, and continues.
+/// The owner is stopped, and later continued.
 #[test]
 fn a_stopped_owner_is_noticed_by_who_asks() {
     let _alone = alone();
@@ -244,10 +244,10 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
                 let refused = asks.try_next_uid().is_err_and(is_paused)
                     && tries.next_uid().is_err_and(is_paused)
                     && asks.try_fill(&mut [Uid::default()]).is_err_and(is_paused);
-                // What is left is good for whoever does not ask.
+                // Handles without a limit still take what is left.
                 let others_take = ring.try_next_uid().is_ok();
                 libc::kill(parent as libc::pid_t, libc::SIGCONT);
-                // It waits until the owner has refreshed the ring.
+                // Waits until the owner has refreshed the ring.
                 let goes_on = asks.next_uid().is_ok();
                 let seen = [before, at_once, refused, others_take, goes_on];
                 write(&seen.map(u64::from), to);
@@ -262,7 +262,7 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
     assert_eq!(owner.uids(), [1; 5]);
 }
 
-/// Tasks of a child wait, and are woken though no thread of the parent is there.
+/// Tasks of a child wait and get uids, although the child has none of the parent's threads.
 #[test]
 fn tasks_of_a_child_wait_for_the_owner() {
     let _alone = alone();
@@ -270,7 +270,7 @@ fn tasks_of_a_child_wait_for_the_owner() {
     let theirs = clock.clone();
     let generator = small(|builder| builder.clock(theirs).max_borrow(Duration::ZERO));
     let ring = generator.shared_ring().expect("shared");
-    // A task of the parent has waited before.
+    // A task of the parent takes first.
     let taken = futures_executor::block_on(async { ring.next_uid_async().await });
     taken.expect("ready");
     let child = fork(|to| {

@@ -1,4 +1,4 @@
-//! Peers that write what they like into the memory of the ring.
+//! Peers that overwrite the ring's memory.
 
 use std::env;
 use std::fs::File;
@@ -13,8 +13,8 @@ use uidring_testkit::fork::alone;
 
 use super::{fork, generator, write};
 
-/// A peer writes random bytes all over the memory, and punches holes into it. The owner goes on with its other work, and its
-/// other rings. Three seconds, or `UIDRING_SCRIBBLER_SECONDS`.
+/// A peer writes random bytes all over the memory, and punches holes into it. The owner's other work and other rings
+/// continue. Three seconds, or `UIDRING_SCRIBBLER_SECONDS`.
 #[test]
 fn a_scribbler_ends_the_ring_and_nothing_else() {
     let _alone = alone();
@@ -38,11 +38,11 @@ fn a_scribbler_ends_the_ring_and_nothing_else() {
             };
             while Instant::now() < end {
                 if seed % 2 == 0 && next() % 10_000 == 0 {
-                    // SAFETY: it takes the pages out of the file: all find zeros there.
+                    // SAFETY: this removes pages from the file. Everyone then reads zeros, which are valid.
                     unsafe { libc::madvise(memory.cast(), length, libc::MADV_REMOVE) };
                 }
                 let at = next() as usize % length;
-                // SAFETY: it is within the mapping, which only atomics of others lie in.
+                // SAFETY: the byte is within the mapping. Others access it only by atomics.
                 unsafe { memory.add(at).write_volatile(next() as u8) };
             }
             write(&[1], to);
@@ -66,7 +66,7 @@ fn a_scribbler_ends_the_ring_and_nothing_else() {
     }
 }
 
-/// Maps the ring's memory once more.
+/// Maps the ring's memory once more. Returns its start and its length.
 pub(super) fn mapping(ring: &SharedRing) -> (*mut u8, usize) {
     let [memory, _] = ring.descriptors().expect("shared");
     let file = File::from(memory.try_clone_to_owned().expect("a descriptor"));
@@ -80,7 +80,7 @@ pub(super) fn mapping(ring: &SharedRing) -> (*mut u8, usize) {
     (memory.cast(), length)
 }
 
-/// Memory of zeros is a closed ring, as a wiped one is.
+/// Zeroed memory counts as a closed ring, as wiped memory does.
 #[test]
 fn a_punched_hole_ends_the_ring() {
     let _alone = alone();
@@ -88,7 +88,7 @@ fn a_punched_hole_ends_the_ring() {
     let ring = generator.shared_ring().expect("shared");
     let first = ring.next_uid().expect("a uid");
     let (memory, length) = mapping(&ring);
-    // SAFETY: the ring's words are atomics, which may become zeros.
+    // SAFETY: the ring's words are atomics, for which zeros are valid.
     assert_eq!(unsafe { libc::madvise(memory.cast(), length, libc::MADV_REMOVE) }, 0);
     assert_eq!(ring.try_next_uid(), Err(TakeError::Closed));
     assert_eq!(ring.next_uid(), Err(TakeError::Closed));
@@ -99,7 +99,7 @@ fn a_punched_hole_ends_the_ring() {
     }
 }
 
-/// The next number, as its complement, is the first of the words.
+/// The first word, behind the header of 256 bytes, is the complement of the next number.
 #[test]
 fn a_next_number_that_is_impossible_ends_the_ring() {
     let _alone = alone();
@@ -107,10 +107,10 @@ fn a_next_number_that_is_impossible_ends_the_ring() {
         let generator = generator();
         let ring = generator.shared_ring().expect("shared");
         let first = ring.next_uid().expect("a uid");
-        // Until the owner has seen that there were some.
+        // Wait until the owner has seen that uids were taken.
         thread::sleep(Duration::from_millis(300));
         let (memory, _) = mapping(&ring);
-        // SAFETY: the ring's words are atomics, which may become anything.
+        // SAFETY: the ring's words are atomics, for which any value is valid.
         unsafe { memory.add(256).cast::<u64>().write_volatile(!next) };
         let begin = Instant::now();
         loop {
@@ -123,7 +123,7 @@ fn a_next_number_that_is_impossible_ends_the_ring() {
     }
 }
 
-/// The same where nobody takes but other processes.
+/// The same if only other processes take.
 #[test]
 fn the_owner_looks_at_the_next_number_by_itself() {
     let _alone = alone();

@@ -20,16 +20,17 @@ use crate::history::{Checker, Form, Run};
 
 const TAKERS: usize = 16;
 
-/// What a taker reports at once, in a write that the kernel does not divide.
+/// The most runs that a taker reports in one write, which the kernel does not divide.
 const BATCH: usize = 64;
 
 /// The most uids of a fill.
 const FILL: usize = 1_000;
 
-/// The most uids that die with a taker: what it has not reported, a block of each handle, and a number that it drew.
+/// The most uids that are lost with a taker: what it has not reported, a block of each handle, and a number that it
+/// drew.
 const LOSS: u64 = (BATCH * FILL + 2 * 255 + 1) as u64;
 
-/// Instead of a form: the owner's report, of how many takers there were and how many uids they took.
+/// In place of a form, marks the owner's report: how many takers there were at most, and how many uids they took.
 const SUMMARY: u64 = u64::MAX;
 
 /// What the uids of consecutive owners have in common.
@@ -80,7 +81,7 @@ pub fn storm(owners: Owners, make: impl Fn(u64) -> CachedUidGenerator) {
     println!("storm: {lives} owners, {takers} takers, {uids} uids, {lost} lost with the killed");
 }
 
-/// The life of an owner. Returns what its takers took, and if it closed, its report.
+/// Runs an owner. Returns what its takers took and, if it closed the ring, its report.
 fn live(
     make: impl Fn() -> CachedUidGenerator,
     closes: bool,
@@ -105,7 +106,7 @@ fn live(
     };
     let (done, all) = mpsc::channel();
     thread::spawn(move || done.send(read(output)));
-    // Until the last taker has ended.
+    // The pipe is open until the last taker has ended.
     let read = all.recv_timeout(Duration::from_secs(60));
     // SAFETY: these are our own child and its group, which nobody has waited for.
     unsafe {
@@ -138,7 +139,7 @@ fn read(mut output: File) -> (Vec<Run>, Option<(u64, u64)>) {
 
 /// In a process of its own.
 fn own(input: &File, generator: &CachedUidGenerator, closes: bool, mut random: fastrand::Rng) {
-    // SAFETY: it is about this process.
+    // SAFETY: the call concerns only this process.
     unsafe { libc::setpgid(0, 0) };
     let ring = generator.shared_ring().expect("shared");
     let mut started = 0;
@@ -172,7 +173,7 @@ fn own(input: &File, generator: &CachedUidGenerator, closes: bool, mut random: f
             // SAFETY: as above.
             unsafe { libc::waitpid(taker, std::ptr::null_mut(), 0) };
         }
-        // A taker may have forked another one, which is not counted.
+        // A taker may have forked another one, which `started` does not count.
         let summary = [0, 0, 2 * started, generator.stats().taken, SUMMARY, 0];
         report(input, &[summary]);
     }
@@ -223,7 +224,7 @@ fn take(ring: &SharedRing, input: &File, mut random: fastrand::Rng) {
         }
         if forks {
             forks = false;
-            // SAFETY: the child takes on as its parent does.
+            // SAFETY: the child continues as a taker, and ends without running destructors.
             unsafe {
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
                 libc::fork();
@@ -237,7 +238,7 @@ fn one(uids: &mut [Uid], taken: Result<Uid, TakeError>) -> Result<usize, TakeErr
     Ok(1)
 }
 
-/// In one write, which is less than a pipe divides.
+/// Reports in one write, small enough that the kernel does not divide it.
 fn report(mut input: &File, runs: &[[u64; 6]]) {
     let bytes: Vec<u8> = runs.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
     assert!(bytes.len() <= libc::PIPE_BUF);
@@ -247,7 +248,7 @@ fn report(mut input: &File, runs: &[[u64; 6]]) {
 /// Nanoseconds of a clock that all processes share.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it fills in the structure.
+    // SAFETY: the call writes only to the structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
