@@ -207,6 +207,14 @@ impl SharedRing {
         self.check_pause()
     }
 
+    /// Replaces the error of a take that found nothing if the owner has ended.
+    fn unless_ended<T>(&self, taken: Result<T, TakeError>) -> Result<T, TakeError> {
+        match taken {
+            Ok(taken) => Ok(taken),
+            Err(error) => rarely(|| self.check_owner().and(Err(error))),
+        }
+    }
+
     #[cold]
     fn look_and_take(&self) -> Result<Uid, TakeError> {
         self.look()?;
@@ -250,9 +258,8 @@ impl UidGenerator for SharedRing {
     }
 
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
-        self.check_owner()?;
         self.look()?;
-        let given = self.ring.fill_without_wake(out, Uid::from_layout)?;
+        let given = self.unless_ended(self.ring.fill_without_wake(out, Uid::from_layout))?;
         self.ring.wake_if_low();
         Ok(given)
     }
@@ -284,7 +291,7 @@ impl Blocks for SharedRing {
 
     fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
         self.look()?;
-        self.ring.try_take_block()
+        self.unless_ended(self.ring.try_take_block())
     }
 
     #[inline]

@@ -292,7 +292,8 @@ impl RingBuffer {
         let published = last.published_below(u64::MAX);
         self.words().counters.ended.store(!published, Ordering::Relaxed);
         let next = match self.is_owner_of_shared {
-            true => next.clamp(self.seen.load(Ordering::Relaxed), last.end),
+            // What was seen may be above the last run: a taker draws past its end before it looks.
+            true => next.max(self.seen.load(Ordering::Relaxed)).min(last.end),
             false => next,
         };
         let left = open.ok().and_then(|open| {

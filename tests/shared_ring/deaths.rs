@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::panic;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -228,6 +228,43 @@ fn die(way: &str, times: &Times) -> ! {
         thread::park_timeout(Duration::from_secs(1));
     }
     unreachable!("nobody kills it");
+}
+
+/// A peer restores the mark after the owner's death. Whatever finds nothing ready asks the kernel.
+#[test]
+fn a_mark_that_is_restored_hides_no_death() {
+    let _alone = alone();
+    let owner = fork(|to| {
+        let generator = generator();
+        let ring = generator.shared_ring().expect("shared");
+        let [memory, _] = ring.descriptors().expect("shared");
+        write(&[memory.as_raw_fd() as u64], to);
+        loop {
+            thread::park();
+        }
+    });
+    let mut number = [0; 8];
+    (&owner.output).read_exact(&mut number).expect("a descriptor");
+    let attach = || {
+        let descriptors = descriptors_of(owner.id, u64::from_le_bytes(number));
+        SharedRing::attach(descriptors).expect("attaches")
+    };
+    let rings = [(); 3].map(|()| attach());
+    // SAFETY: the mark is an atomic, which may become anything.
+    let mark = unsafe { AtomicU32::from_ptr(mapping(&rings[0]).0.add(MARK).cast()) };
+    let before = mark.load(Ordering::Relaxed);
+    owner.kill();
+    owner.uids();
+    assert_ne!(mark.swap(before, Ordering::Relaxed), before, "the kernel marks it");
+    let mut uids = vec![Uid::default(); 1 << 16];
+    let error = loop {
+        if let Err(error) = rings[0].fill(&mut uids) {
+            break error.error;
+        }
+    };
+    assert_eq!(error, TakeError::OwnerEnded);
+    assert_eq!(rings[1].local().next_uid(), Err(TakeError::OwnerEnded));
+    assert_eq!(rings[2].next_uid(), Err(TakeError::OwnerEnded));
 }
 
 /// The owner is in a PID namespace, whose first process is killed. The taker is outside.

@@ -2,8 +2,10 @@
 
 use std::env;
 use std::fs::File;
+use std::iter;
 use std::os::fd::AsRawFd;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use uidring::SharedRing;
 use uidring::TakeError;
 use uidring_testkit::fork::alone;
 
-use super::{fork, generator, write};
+use super::{fork, generator, small, write};
 
 /// A peer writes random bytes all over the memory, and punches holes into it. The owner's other work and other rings
 /// continue. Three seconds, or `UIDRING_SCRIBBLER_SECONDS`.
@@ -139,5 +141,24 @@ fn the_owner_looks_at_the_next_number_by_itself() {
         assert!(begin.elapsed() < Duration::from_secs(20), "the owner sees it");
         thread::sleep(Duration::from_millis(10));
     }
+    assert_eq!(ring.try_next_uid(), Err(TakeError::Closed));
+}
+
+/// Takers that draw at once may draw past the end of the last run. The owner sees that, and can still close the ring.
+#[test]
+fn a_ring_whose_takers_drew_past_its_end_is_closed() {
+    let _alone = alone();
+    let generator = small(|builder| builder.max_borrow(Duration::ZERO));
+    let ring = generator.shared_ring().expect("shared");
+    let last = iter::from_fn(|| ring.try_next_uid().ok()).last().expect("a tick of uids").get();
+    let (memory, _) = mapping(&ring);
+    // SAFETY: the words are atomics, and this is what takers write.
+    unsafe {
+        AtomicU64::from_ptr(memory.add(256).cast()).fetch_min(!(last + 9), Ordering::Relaxed)
+    };
+    // Until the owner has refreshed the ring.
+    thread::sleep(Duration::from_millis(300));
+    generator.close();
+    assert_eq!(generator.try_next_uid(), Err(TakeError::Closed));
     assert_eq!(ring.try_next_uid(), Err(TakeError::Closed));
 }
