@@ -6,18 +6,21 @@ use std::time::Duration;
 pub const USAGE: &str = "\
 Measures uidring against other id generators, interleaved in one process.
 
-Usage: uidring-rivals [--rounds N] [--slice-ms N] [--raw FILE] [--only SUBSTRING]
+Usage: uidring-rivals [--processes] [--rounds N] [--slice-ms N] [--raw FILE] [--only SUBSTRING]
 
+  --processes       measures processes that share a ring instead, and what they share
+                    today; needs Linux and redis-server
   --rounds N        rounds per shape (15 if not set)
   --slice-ms N      how long a contestant runs in each round (75 if not set)
   --raw FILE        writes every measurement to FILE as CSV
   --only SUBSTRING  only contestants whose `shape/name` contains this, and the
-                    two that the ratios are taken to
+                    two that the ratios are taken to; of --processes also `idle` and `dry`
   --help            this text
 ";
 
 #[derive(Debug)]
 pub struct Args {
+    pub processes: bool,
     pub rounds: usize,
     pub slice: Duration,
     pub raw: Option<PathBuf>,
@@ -34,10 +37,20 @@ pub enum Stop {
 impl Args {
     /// Reads the arguments after the program's name.
     pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Stop> {
-        let mut args = Self { rounds: 15, slice: Duration::from_millis(75), raw: None, only: None };
+        let mut args = Self {
+            processes: false,
+            rounds: 15,
+            slice: Duration::from_millis(75),
+            raw: None,
+            only: None,
+        };
         while let Some(flag) = words.next() {
             if flag == "--help" || flag == "-h" {
                 return Err(Stop::Help);
+            }
+            if flag == "--processes" {
+                args.processes = true;
+                continue;
             }
             let mut value =
                 || words.next().ok_or_else(|| Stop::Wrong(format!("{flag} needs a value")));

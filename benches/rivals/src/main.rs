@@ -5,6 +5,8 @@ mod contestants;
 mod measure;
 #[path = "../../../crates/testkit/src/namespace.rs"]
 mod namespace;
+#[cfg(target_os = "linux")]
+mod processes;
 mod promise;
 mod report;
 mod ticker;
@@ -56,6 +58,12 @@ fn run(args: &Args) -> io::Result<bool> {
         report::raw_header(raw)?;
     }
     let mut out = io::stdout().lock();
+    if args.processes {
+        #[cfg(target_os = "linux")]
+        return processes::run(args, &mut out, &mut raw);
+        #[cfg(not(target_os = "linux"))]
+        return Err(io::Error::other("--processes needs Linux"));
+    }
     let mut any = false;
     for shape in Shape::ALL {
         let mut field = field(shape);
@@ -78,7 +86,7 @@ fn run(args: &Args) -> io::Result<bool> {
         let measured = measure::measure(field.contestants, args.rounds, args.slice);
         report::table(&mut out, shape, &measured, &field.skipped)?;
         if let Some(raw) = &mut raw {
-            report::raw(raw, shape, &measured)?;
+            report::raw(raw, shape.name(), &measured)?;
         }
     }
     Ok(any)

@@ -54,28 +54,32 @@ fn calibrate(work: &mut Work, slice: Duration) -> u64 {
 
 /// Computes the medians. Ratios are taken within each round first, because what slows a whole round slows both sides.
 pub fn summarise(all: &[Measured], one: &Measured, uidring: &str) -> Summary {
-    let ratio_to = |name: &str| {
-        let other = all.iter().find(|other| other.name == name).expect("always measured");
-        median(one.runs.iter().zip(&other.runs).map(|(run, other)| nanos(run) / nanos(other)))
-    };
     Summary {
         nanos_per_id: median(one.runs.iter().map(nanos)),
-        to_reference: ratio_to(REFERENCE),
-        to_uidring: ratio_to(uidring),
+        to_reference: median(ratios(all, one, REFERENCE)),
+        to_uidring: median(ratios(all, one, uidring)),
     }
 }
 
-fn nanos(run: &Run) -> f64 {
+/// Returns each round's time per id as a multiple of that of the contestant with this name.
+pub fn ratios(all: &[Measured], one: &Measured, name: &str) -> impl Iterator<Item = f64> {
+    let other = all.iter().find(|other| other.name == name).expect("always measured");
+    one.runs.iter().zip(&other.runs).map(|(run, other)| nanos(run) / nanos(other))
+}
+
+pub fn nanos(run: &Run) -> f64 {
     run.elapsed.as_nanos() as f64 / run.ids as f64
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// Returns the value below which this share lies, between two values if need be.
+pub fn quantile(values: impl Iterator<Item = f64>, share: f64) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(values[middle - 1], values[middle])
-    } else {
-        values[middle]
-    }
+    let place = (values.len() - 1) as f64 * share;
+    let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    low + (high - low) * place.fract()
 }
