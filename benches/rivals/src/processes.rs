@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use uidring::generator::{CachedBuilder, SharedRing};
-use uidring::{CachedUidGenerator, Uid, UidGenerator};
+use uidring::generator::CachedBuilder;
+use uidring::{CachedUidGenerator, SharedRing, Uid, UidGenerator};
 
 use self::servers::{Paths, Servers, ask, connect, count_up, number_in};
 use self::takers::Kind::{self, Processes, Threads};
