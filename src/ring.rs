@@ -340,9 +340,11 @@ impl RingBuffer {
     fn open_after(&self, run: Run) -> bool {
         // Acquire: pairs with the Release store of the tail in `append`, so the next run's slot is
         // visible.
-        let is_there = self.own.words().tail.load(Ordering::Acquire) > run.index + 1;
+        // Wraps only in memory that a peer has spoilt.
+        let index = run.index.wrapping_add(1);
+        let is_there = self.own.words().tail.load(Ordering::Acquire) > index;
         // If others have opened and used up the next run, its slot may already hold a later one.
-        if is_there && let Some(next) = self.run(run.index + 1) {
+        if is_there && let Some(next) = self.run(index) {
             self.open(next, next.first);
         }
         is_there

@@ -53,8 +53,8 @@ const TASK_NAP: Duration = Duration::from_millis(2);
 /// Uids are strictly ordered over all processes: if one take returns before another begins, its uid is smaller.
 ///
 /// Takes never pad. If nothing is ready, they wake the padder in the generator's process. Once that process has ended,
-/// they return [`TakeError::OwnerEnded`]. A task that waits looks again every 2 ms. If it waited when its process was
-/// forked, its future returns [`TakeError::Forked`] in the child.
+/// they return [`TakeError::OwnerEnded`]. A task that waits looks again every 2 ms. A call or future that was under way
+/// when its process was forked returns [`TakeError::Forked`] in the child, where later takes succeed.
 #[derive(Debug)]
 pub struct SharedRing {
     /// The ring's words, without indirection.
@@ -114,8 +114,10 @@ impl SharedRing {
     pub fn max_owner_pause(mut self, limit: impl Into<Option<Duration>>) -> Self {
         let limit = limit.into();
         self.max_owner_pause = limit.map(|limit| limit.as_millis().try_into().unwrap_or(u64::MAX));
-        let usual_mark = if limit.is_some() { NO_MARK } else { self.owner.mark.into() };
-        self.usual_mark = AtomicU64::new(usual_mark);
+        if !self.is_closed.load(Ordering::Relaxed) {
+            let usual_mark = if limit.is_some() { NO_MARK } else { self.owner.mark.into() };
+            self.usual_mark = AtomicU64::new(usual_mark);
+        }
         self
     }
 

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use super::shared_memory::last_error;
 use super::{ForkToken, RingWords, WipeOnForkMemory};
 
 /// Tells the kernel to wake a futex waiter when it marks the word.
@@ -75,7 +76,9 @@ impl Holder {
                 thread::park();
             }
             kept.let_go();
-        })?;
+        });
+        let thread = thread
+            .map_err(|error| io::Error::new(error.kind(), format!("it needs a thread: {error}")))?;
         let mark = receive.recv().map_err(io::Error::other)??;
         let owner = Owner { mark, process: Arc::new(process) };
         Ok((Self { fork_token: ForkToken::current(), ends, thread: Some(thread) }, owner))
@@ -96,8 +99,11 @@ impl Drop for Holder {
 
 impl Owner {
     /// Makes an `Owner` from a descriptor of its process (see pidfd_open(2)).
-    pub(crate) fn by_descriptor(mark: u32, process: OwnedFd) -> Self {
-        Self { mark, process: Arc::new(process) }
+    ///
+    /// Returns `None` for a descriptor of something else.
+    pub(crate) fn by_descriptor(mark: u32, process: OwnedFd) -> Option<Self> {
+        let owner = Self { mark, process: Arc::new(process) };
+        owner.has_descriptor_of_process().then_some(owner)
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -115,7 +121,18 @@ impl Owner {
         let mut poll =
             libc::pollfd { fd: self.process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: the call writes only to the one structure.
-        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLIN != 0 }
+        let is_readable =
+            unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLIN != 0 };
+        // A child that closes all descriptors, as daemons do, may have another file by this number.
+        is_readable && self.has_descriptor_of_process()
+    }
+
+    fn has_descriptor_of_process(&self) -> bool {
+        let (file, info) = (self.process.as_raw_fd(), ptr::null::<c_void>());
+        // SAFETY: signal 0 is none, and needs no information.
+        let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, file, 0, info, 0) };
+        // Another error is about the process: it is over, or another user's.
+        sent == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EBADF)
     }
 }
 
@@ -134,7 +151,7 @@ impl List {
             libc::mmap(ptr::null_mut(), size_of::<RobustList>(), protection, flags, -1, 0)
         };
         if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(last_error("mmap"));
         }
         ptr::NonNull::new(memory.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
@@ -155,7 +172,7 @@ impl List {
                 entry: list.cast(),
             });
             if libc::syscall(libc::SYS_set_robust_list, list, LENGTH) != 0 {
-                return Err(io::Error::last_os_error());
+                return Err(last_error("set_robust_list"));
             }
         }
         // SAFETY: the call only returns a number.
@@ -185,7 +202,7 @@ fn this_process() -> io::Result<OwnedFd> {
         let file = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0);
         match i32::try_from(file) {
             Ok(file) if file >= 0 => Ok(OwnedFd::from_raw_fd(file)),
-            _ => Err(io::Error::last_os_error()),
+            _ => Err(last_error("pidfd_open")),
         }
     }
 }

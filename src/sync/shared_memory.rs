@@ -30,16 +30,26 @@ fn new_file(bytes: usize) -> io::Result<OwnedFd> {
     let length = i64::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a C string.
-    let file = checked(unsafe { libc::memfd_create(c"uidring".as_ptr(), flags) })?;
+    let file = unsafe { libc::memfd_create(c"uidring".as_ptr(), flags) };
+    let file = checked("memfd_create", file)?;
     // SAFETY: the descriptor is new, and nobody else owns it.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     let raw = file.as_raw_fd();
-    // SAFETY: the calls take only numbers, and the file is our own.
+    // SAFETY: the calls take only numbers, but for the limit, which is ours to fill in. The file is our own.
     unsafe {
-        checked(libc::ftruncate(raw, length))?;
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        checked("getrlimit", libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit))?;
+        if limit.rlim_cur < length.cast_unsigned() {
+            // Beyond the limit, ftruncate would end the process (SIGXFSZ).
+            let limit = limit.rlim_cur;
+            return Err(io::Error::other(format!(
+                "it needs a memory file of {length} bytes, and RLIMIT_FSIZE allows {limit}; raise it (ulimit -f)"
+            )));
+        }
+        checked("ftruncate", libc::ftruncate(raw, length))?;
         // Reserve the memory now. If it is short, this fails, but a later access would end the process (SIGBUS).
-        checked(libc::fallocate(raw, 0, 0, length))?;
-        checked(libc::fcntl(raw, libc::F_ADD_SEALS, SEALS))?;
+        checked("fallocate", libc::fallocate(raw, 0, 0, length))?;
+        checked("fcntl", libc::fcntl(raw, libc::F_ADD_SEALS, SEALS))?;
     }
     Ok(file)
 }
@@ -70,7 +80,7 @@ impl SharedMapping {
         let memory =
             unsafe { libc::mmap(ptr::null_mut(), bytes, protection, libc::MAP_SHARED, raw, 0) };
         if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(last_error("mmap"));
         }
         let memory = NonNull::new(memory).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { memory, bytes, file })
@@ -99,8 +109,14 @@ impl Drop for SharedMapping {
     }
 }
 
-fn checked(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+fn checked(call: &str, result: i32) -> io::Result<i32> {
+    if result < 0 { Err(last_error(call)) } else { Ok(result) }
+}
+
+/// Returns the error of the system call that has just failed, with its name.
+pub(super) fn last_error(call: &str) -> io::Error {
+    let error = io::Error::last_os_error();
+    io::Error::new(error.kind(), format!("{call}: {error}"))
 }
 
 #[cfg(test)]

@@ -93,6 +93,12 @@ fn other_files_are_refused() {
     let generator = generator();
     let ring = generator.shared_ring().expect("shared");
     let [memory, owner] = copies(&ring);
+    for file in ["/dev/zero", "/proc/self/exe"] {
+        let file = File::open(file).expect("opens").into();
+        let [memory, _] = copies(&ring);
+        let attached = SharedRing::attach([memory, file]).map(|_| ());
+        assert!(attached.expect_err("refused").to_string().contains("not of a process"));
+    }
     assert!(problem(owner, &ring).contains("sealed memory file"));
     let file = File::open("/proc/self/exe").expect("opens");
     assert!(problem(file.into(), &ring).contains("sealed memory file"));

@@ -12,7 +12,7 @@ mod scribbler;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -180,6 +180,28 @@ fn the_generator_itself_refuses_in_a_child() {
     assert!(generator.next_uid().expect("open") > Uid::new(found[10]).expect("one"));
     generator.close();
     assert_eq!(ring.next_uid(), Err(TakeError::Closed));
+}
+
+/// A daemon closes all descriptors that it does not know, and opens files of its own.
+#[test]
+fn a_child_that_closed_the_descriptors_takes() {
+    let _alone = alone();
+    let generator = small(|builder| builder.max_borrow(Duration::from_secs(3_600)));
+    let ring = generator.shared_ring().expect("shared");
+    let child = fork(|to| {
+        let [_, process] = ring.descriptors().expect("shared").map(|file| file.as_raw_fd());
+        // SAFETY: the child ends without running the destructors of those who had the descriptor.
+        let is_replaced = unsafe {
+            let readable = libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY);
+            libc::dup2(readable, process) == process
+        };
+        assert!(is_replaced);
+        (0..10).for_each(|_| write(&take(&ring, 100), to));
+    });
+    assert_eq!(child.uids().len(), 1_000);
+    // Closing a handle is for good.
+    ring.close();
+    assert_eq!(ring.max_owner_pause(None).next_uid(), Err(TakeError::Closed));
 }
 
 #[test]

@@ -10,22 +10,37 @@ use super::{builder_of, fork, write};
 fn what_the_kernel_refuses_is_an_error() {
     let _alone = alone();
     let calls = [
-        (libc::SYS_memfd_create, libc::EPERM),
-        (libc::SYS_fallocate, libc::ENOSPC),
-        (libc::SYS_pidfd_open, libc::ENOSYS),
-        (libc::SYS_set_robust_list, libc::ENOSYS),
+        (libc::SYS_memfd_create, "memfd_create", libc::EPERM),
+        (libc::SYS_fallocate, "fallocate", libc::ENOSPC),
+        (libc::SYS_pidfd_open, "pidfd_open", libc::ENOSYS),
+        (libc::SYS_set_robust_list, "set_robust_list", libc::ENOSYS),
     ];
-    for (call, error) in calls {
+    for (call, name, error) in calls {
+        let told = format!("{name}: {}", std::io::Error::from_raw_os_error(error));
         let child = fork(|to| {
             refuse(call as u32, error as u32);
-            let expected = std::io::Error::from_raw_os_error(error).to_string();
-            let is_told = match builder_of(1).build() {
-                Err(Error::Shared { problem }) => problem.contains(&expected),
-                _ => false,
-            };
-            write(&[is_told.into()], to);
+            write(&[tells(&told).into()], to);
         });
-        assert_eq!(child.uids(), [1], "call {call}");
+        assert_eq!(child.uids(), [1], "{told}");
+    }
+}
+
+fn tells(expected: &str) -> bool {
+    matches!(builder_of(1).build(), Err(Error::Shared { problem }) if problem.contains(expected))
+}
+
+/// Beyond that limit, the kernel would end the process.
+#[test]
+fn a_limit_of_files_is_an_error() {
+    let _alone = alone();
+    for limit in [0, 1_000] {
+        let child = fork(|to| {
+            let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+            // SAFETY: it is about this process.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+            write(&[tells("RLIMIT_FSIZE").into()], to);
+        });
+        assert_eq!(child.uids(), [1], "{limit}");
     }
 }
 

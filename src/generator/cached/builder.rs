@@ -1,6 +1,5 @@
 //! Settings of the cached generator.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -316,14 +315,7 @@ fn share(
     let shared = memory.and_then(|memory| Ok((Holder::start(&memory)?, memory)));
     match shared {
         Ok((mark, memory)) => Ok((memory, mark)),
-        // Also the kind of a system call that an old kernel does not know.
-        Err(error) if error.kind() == ErrorKind::Unsupported && error.raw_os_error().is_none() => {
-            Err(refused("only Linux on x86-64 and AArch64 has what that needs".into()))
-        }
-        Err(error) => Err(refused(format!(
-            "{error}; it needs memory, and Linux 5.3 or later that allows memfd_create, fallocate, pidfd_open and \
-             set_robust_list"
-        ))),
+        Err(error) => Err(refused(error.to_string())),
     }
 }
 

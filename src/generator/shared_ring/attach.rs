@@ -25,7 +25,8 @@ impl SharedRing {
     ///
     /// # Errors
     ///
-    /// [`Error::Attach`] if the first descriptor is not of a ring's memory, or its format has another version.
+    /// [`Error::Attach`] if the first descriptor is not of a ring's memory, or its format has another version, or if the
+    /// second is not of a process.
     pub fn attach([memory, owner]: [OwnedFd; 2]) -> Result<Self, Error> {
         let memory = WipeOnForkMemory::attach(memory).map_err(refused)?;
         let header = memory.header().ok_or_else(|| refused("it has no header"))?;
@@ -48,7 +49,8 @@ impl SharedRing {
         let options = RingOptions::new(capacity_bits as u32).run_bits(run_bits as u32);
         let options = if spaced == 1 { options.spaced() } else { options };
         let ring = RingBuffer::for_takers(memory, options, threshold);
-        let owner = Owner::by_descriptor(mark, owner);
+        let owner = Owner::by_descriptor(mark, owner)
+            .ok_or_else(|| refused("the second descriptor is not of a process"))?;
         Ok(Self::new(ring, layout, worker_id, TakePolicy::default(), owner))
     }
 }

@@ -79,7 +79,7 @@ impl<W: Words> WipeOnForkMemory<W> {
 
     #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
     pub(crate) fn shared(_: usize) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
+        super::unsupported()
     }
 
     #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -25,7 +25,7 @@ impl<W: Words> WipeOnForkMemory<W> {
     }
 
     pub(crate) fn shared(_: usize) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
+        super::unsupported()
     }
 
     /// Returns `None`: there is no shared memory.
