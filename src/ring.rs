@@ -182,12 +182,17 @@ impl RingBuffer {
 
     /// Whether a number that was drawn earlier may still be handed out in this process.
     pub(crate) fn is_fresh(&self, number: u64) -> bool {
-        !self.own.is_wiped() && self.hot().is_fresh(number)
+        !self.own.is_wiped() && self.own.hot().is_fresh(number)
     }
 
     /// Whether nothing is fresh, because the ring was [ended](Self::end) or this is a forked child.
     pub(crate) fn is_ended(&self) -> bool {
-        self.own.hot().oldest() == MAX_END
+        self.oldest() == MAX_END
+    }
+
+    /// The oldest number that may be handed out; [`MAX_END`] if none may.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.own.hot().oldest()
     }
 
     /// Where tasks wait for runs.

@@ -220,7 +220,7 @@ impl PadState {
     pub(super) fn is_draining(&self, ring: &RingBuffer) -> bool {
         ring.why_gone() == Some(TakeError::TimeExhausted)
             && self.refresh_due.is_some()
-            && ring.own().hot().oldest() < ring.last_end()
+            && ring.oldest() < ring.last_end()
     }
 
     pub(super) fn note_drying(&mut self, ring: &RingBuffer) {

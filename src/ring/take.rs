@@ -31,7 +31,8 @@ impl RingBuffer {
     /// [`TakeError::Forked`] in a forked child.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
-        self.hot().draw().or_else(|drawn| rarely(|| self.take_slowly(drawn)))
+        // The owner of a shared ring finds its own limit shut, and claims: others may have written to the shared one.
+        self.own.hot().draw().or_else(|drawn| rarely(|| self.take_slowly(drawn)))
     }
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
