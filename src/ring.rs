@@ -28,8 +28,8 @@ use std::sync::Arc;
 use self::slot::Run;
 use crate::error::TakeError;
 use crate::sync::{
-    AtomicU64, Event, EventCount, ForkGuarded, ForkToken, HotWords, Ordering, RingWords, Slot,
-    WipeOnForkMemory, log,
+    Event, EventCount, ForkGuarded, ForkToken, HotWords, Ordering, RingWords, Slot,
+    WipeOnForkMemory, fence, log,
 };
 
 /// A ring of numbers: see the [module](self) for how it works.
@@ -71,8 +71,6 @@ pub struct RingBuffer {
     own: WipeOnForkMemory<RingWords>,
     /// Whether `own` is a copy.
     is_owner_of_shared: bool,
-    /// The next number as the producer of a shared ring last saw it.
-    seen: AtomicU64,
     /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
 }
@@ -170,7 +168,6 @@ impl RingBuffer {
         Self {
             own: memory.clone(),
             is_owner_of_shared: false,
-            seen: AtomicU64::new(0),
             options,
             threshold,
             published: Event::published(&memory),
@@ -296,18 +293,25 @@ impl RingBuffer {
     /// Returns the next number, for the producer. In a shared ring, checks that a correct taker could have left it
     /// there.
     fn look_at_next(&self) -> Result<u64, TakeError> {
-        let next = self.hot().next();
         if !self.is_owner_of_shared {
-            return Ok(next);
+            return Ok(self.hot().next());
         }
-        // Relaxed: only the producer writes it. To `end`, an older value is only a weaker bound.
-        let seen = self.seen.load(Ordering::Relaxed);
+        let seen = self.seen();
+        let next = self.hot().next();
         let is_possible = (seen..=self.last_end().saturating_add(MOST_TAKERS)).contains(&next);
         if !is_possible && self.why_gone().is_none() {
             return Err(self.spoilt("the next number", next));
         }
-        self.seen.store(next.max(seen), Ordering::Relaxed);
+        self.own.hot().raise(next);
         Ok(next)
+    }
+
+    /// For the owner of a shared ring: a number that the next number has reached. It is the next number of its own memory.
+    fn seen(&self) -> u64 {
+        let seen = self.own.hot().next();
+        // Pairs with the Release of `raise`: what the caller loads or claims from now on is at least as great.
+        fence(Ordering::Acquire);
+        seen
     }
 
     /// Ends a shared ring whose memory holds a value that no correct taker writes.

@@ -8,7 +8,7 @@ use super::slot::Run;
 use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
 use crate::sync::{
-    AtomicU64, Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory, coarse_millis,
+    Event, ForkGuarded, ForkToken, Ordering, RingWords, WipeOnForkMemory, coarse_millis,
 };
 
 /// Puts runs into its ring. It cannot be cloned, and putting takes `&mut self`, so the types
@@ -74,7 +74,6 @@ impl RingBuffer {
             threshold: options.threshold(),
             own,
             is_owner_of_shared,
-            seen: AtomicU64::new(0),
             published,
             ended: ForkGuarded::new(fork_token, None),
             demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::own(fork_token))),
@@ -291,11 +290,9 @@ impl RingBuffer {
         let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
         self.words().counters.ended.store(!published, Ordering::Relaxed);
-        let next = match self.is_owner_of_shared {
-            // What was seen may be above the last run: a taker draws past its end before it looks.
-            true => next.max(self.seen.load(Ordering::Relaxed)).min(last.end),
-            false => next,
-        };
+        // A peer may have lowered it. What is above the last run's end counts as that end.
+        let next =
+            if self.is_owner_of_shared { next.max(self.own.hot().raise(MAX_END)) } else { next };
         let left = open.ok().and_then(|open| {
             self.count_discarded(open.index, next, published);
             self.run_above(open.index, next)

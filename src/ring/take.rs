@@ -121,13 +121,12 @@ impl RingBuffer {
                 passed = open.index;
                 continue;
             }
-            if self.is_owner_of_shared && next < open.first {
-                // A correct taker raises the word to a run's first number before it moves the
-                // cursor there.
-                return Err(self.spoilt("the next number", next));
-            }
             let end = next + wanted.min(open.end - next);
-            if self.hot().claim(next, end) {
+            let is_claimed = match self.is_owner_of_shared {
+                true => self.claim_as_owner(open, next, end)?,
+                false => self.hot().claim(next, end),
+            };
+            if is_claimed {
                 self.drawn_to(open, end, wake);
                 return Ok(Some(next..end));
             }
@@ -136,6 +135,22 @@ impl RingBuffer {
                 return Ok(None);
             }
         }
+    }
+
+    /// [`HotWords::claim`] where a peer may have lowered the next number. If it does that while several threads claim, they
+    /// may still get the same number.
+    #[cold]
+    fn claim_as_owner(&self, open: Run, next: u64, end: u64) -> Result<bool, TakeError> {
+        let seen = self.seen();
+        if !self.hot().claim(next, end) {
+            return Ok(false);
+        }
+        // Whoever opened the run had raised the word to its first number.
+        if next < open.first.max(seen) {
+            return Err(self.spoilt("the next number", next));
+        }
+        self.own.hot().raise(end);
+        Ok(true)
     }
 
     /// To be called after the numbers of `run` below `next` were drawn. If those are all, opens the next run.
