@@ -6,6 +6,8 @@
 #[cfg(all(test, uidring_loom))]
 mod death_models;
 mod fill;
+#[cfg(all(test, uidring_loom))]
+mod hostile_models;
 mod hot_words;
 #[cfg(all(test, uidring_loom))]
 mod models;
@@ -284,6 +286,11 @@ impl RingBuffer {
                     self.own.hot().advance(index);
                 }
                 return Ok(run);
+            }
+            // Acquire, after the cursor: whoever moved it there had seen this tail, which is stored here first.
+            let tail = || self.own.words().tail.load(Ordering::Acquire);
+            if self.is_owner_of_shared && index >= tail() {
+                return Err(index);
             }
             // A thread that finds a run gone from its slot also sees that the cursor has passed it.
             passed = index;

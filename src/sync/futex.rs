@@ -38,6 +38,11 @@ pub(crate) struct FutexWords {
 pub(crate) const LONGEST: Duration = Duration::from_millis(50);
 
 impl FutexWords {
+    #[cfg(all(test, uidring_loom))]
+    pub(crate) fn words(&self) -> [&AtomicU64; 2] {
+        [&self.sequence, &self.waiting]
+    }
+
     /// Waits until `ready` returns true, for at most `timeout`. Returns the last answer. May return early.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut ready: impl FnMut() -> bool) -> bool {
         // Acquire: pairs with the Release in `wake`: whoever reads a new `sequence` sees the change

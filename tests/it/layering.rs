@@ -120,6 +120,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("ring/models.rs", "loom::"),
     ("ring/death_models.rs", "loom::"),
     ("ring/death_models.rs", "std::sync::atomic"),
+    ("ring/hostile_models.rs", "loom::"),
     ("generator/task_models.rs", "loom::"),
     ("future/models.rs", "loom::"),
     ("future/models.rs", "Mutex"),
