@@ -270,7 +270,7 @@ impl RingBuffer {
         })
     }
 
-    /// Returns the open run, or else the cursor's index, which is impossible because it is not above `passed`.
+    /// Returns the open run, or else the cursor's index, which is impossible: not above `passed`, or of no run.
     fn find_open(&self, mut passed: u64) -> Result<Run, u64> {
         if self.is_owner_of_shared {
             // The cursor only grows, so it cannot be below the index that the owner has seen.
@@ -288,8 +288,7 @@ impl RingBuffer {
                 return Ok(run);
             }
             // Acquire, after the cursor: whoever moved it there had seen this tail, which is stored here first.
-            let tail = || self.own.words().tail.load(Ordering::Acquire);
-            if self.is_owner_of_shared && index >= tail() {
+            if self.is_owner_of_shared && index >= self.own.words().tail.load(Ordering::Acquire) {
                 return Err(index);
             }
             // A thread that finds a run gone from its slot also sees that the cursor has passed it.
