@@ -12,6 +12,7 @@ mod hot_words;
 #[cfg(all(test, uidring_loom))]
 mod models;
 mod options;
+mod owner;
 mod producer;
 mod slot;
 mod stats;
@@ -31,7 +32,7 @@ use self::slot::Run;
 use crate::error::TakeError;
 use crate::sync::{
     Event, EventCount, ForkGuarded, ForkToken, HotWords, Ordering, RingWords, Slot,
-    WipeOnForkMemory, fence, log,
+    WipeOnForkMemory,
 };
 
 /// A ring of numbers: see the [module](self) for how it works.
@@ -76,9 +77,6 @@ pub struct RingBuffer {
     /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
 }
-
-/// More takers than any host has. Each may draw one number past the end of the last run.
-const MOST_TAKERS: u64 = 1 << 24;
 
 /// Why a ring is closed: the value of `closed`, which is 0 while the ring is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,41 +292,6 @@ impl RingBuffer {
             // A thread that finds a run gone from its slot also sees that the cursor has passed it.
             passed = index;
         }
-    }
-
-    /// Returns the next number, for the producer. In a shared ring, checks that a correct taker could have left it
-    /// there.
-    fn look_at_next(&self) -> Result<u64, TakeError> {
-        if !self.is_owner_of_shared {
-            return Ok(self.hot().next());
-        }
-        let seen = self.seen();
-        let next = self.hot().next();
-        let is_possible = (seen..=self.last_end().saturating_add(MOST_TAKERS)).contains(&next);
-        if !is_possible && self.why_gone().is_none() {
-            return Err(self.spoilt("the next number", next));
-        }
-        self.own.hot().raise(next);
-        Ok(next)
-    }
-
-    /// For the owner of a shared ring: a number that the next number has reached. It is the next number of its own memory.
-    fn seen(&self) -> u64 {
-        let seen = self.own.hot().next();
-        // Pairs with the Release of `raise`: what the caller loads or claims from now on is at least as great.
-        fence(Ordering::Acquire);
-        seen
-    }
-
-    /// Ends a shared ring whose memory holds a value that no correct taker writes.
-    #[cold]
-    fn spoilt(&self, what: &'static str, found: u64) -> TakeError {
-        if self.is_owner_of_shared && self.why_gone().is_none() {
-            self.close_for(CloseReason::Closed);
-            self.end();
-            log!(error, what, found, "a process that shares the ring has spoilt it; it is closed");
-        }
-        TakeError::Closed
     }
 
     /// Makes `run` current, starting at `number`; passing `run.end` skips the run. Everything below must be taken or

@@ -10,6 +10,7 @@
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::clock::Clock;
+use crate::generator::SharedRing;
 use crate::generator::cached::CachedUidGenerator;
 use crate::generator::clocked::ClockedUidGenerator;
 use crate::generator::local::LocalGenerator;
@@ -25,7 +26,7 @@ macro_rules! unwind_safe {
     )*};
 }
 
-unwind_safe!(CachedUidGenerator, Padder, Producer, RingBuffer);
+unwind_safe!(CachedUidGenerator, Padder, Producer, RingBuffer, SharedRing);
 unwind_safe!(SegmentChain, SegmentGenerator, SegmentHandle);
 
 impl<C: Clock> UnwindSafe for ClockedUidGenerator<C> {}

@@ -109,8 +109,10 @@ macro_rules! inherent {
                 UidGenerator::worker_id(self)
             }
 
-            /// Closes the generator. Waiting takers are released, and every later take fails with
-            /// [`TakeError::Closed`]. Closing again changes nothing.
+            /// Closes the generator, or of a [`SharedRing`] only this handle in this process. Waiting takers are released,
+            /// and every later take fails with [`TakeError::Closed`]. Closing again changes nothing.
+            ///
+            /// [`SharedRing`]: crate::SharedRing
             pub fn close(&self) {
                 UidGenerator::close(self);
             }

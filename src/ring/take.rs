@@ -137,22 +137,6 @@ impl RingBuffer {
         }
     }
 
-    /// [`HotWords::claim`] where a peer may have lowered the next number. If it does that while several threads claim, they
-    /// may still get the same number.
-    #[cold]
-    fn claim_as_owner(&self, open: Run, next: u64, end: u64) -> Result<bool, TakeError> {
-        let seen = self.seen();
-        if !self.hot().claim(next, end) {
-            return Ok(false);
-        }
-        // Whoever opened the run had raised the word to its first number.
-        if next < open.first.max(seen) {
-            return Err(self.spoilt("the next number", next));
-        }
-        self.own.hot().raise(end);
-        Ok(true)
-    }
-
     /// To be called after the numbers of `run` below `next` were drawn. If those are all, opens the next run.
     fn drawn_to(&self, run: Run, next: u64, wake: Wake) {
         if next < run.end {

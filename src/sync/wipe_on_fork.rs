@@ -37,11 +37,10 @@ pub(crate) use self::plain::{WipeOnForkMemory, is_forked_child};
 pub(super) use self::wiping::{Entry, wiped_by_kernel};
 
 /// Processes cannot share memory here.
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(uidring_loom)
-)))]
+#[cfg(all(
+    not(uidring_loom),
+    not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))
+))]
 fn unsupported<T>() -> std::io::Result<T> {
     Err(std::io::Error::other("only Linux on x86-64 and AArch64 has what that needs"))
 }
