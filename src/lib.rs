@@ -108,10 +108,6 @@ mod docs_segments {}
 #[doc = include_str!("../docs/async.md")]
 mod docs_async {}
 
-#[cfg(doctest)]
-#[doc = include_str!("../docs/host-rings.md")]
-mod docs_host_rings {}
-
 mod chain;
 mod error;
 mod future;

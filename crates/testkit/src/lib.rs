@@ -62,6 +62,10 @@ pub mod suite;
 pub mod zookeeper;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/host-rings.md")]
+mod docs_host_rings {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/kubernetes.md")]
 mod docs_kubernetes {}
 
