@@ -118,6 +118,8 @@ struct Sources {
     other: CachedUidGenerator,
     owner: CachedUidGenerator,
     ring: SharedRing,
+    /// A ring of eight times the size, and its owner.
+    large: (CachedUidGenerator, SharedRing),
     redis: UnixStream,
     file: File,
     paths: Paths,
@@ -137,10 +139,10 @@ fn shared(boost_power: u32) -> (CachedUidGenerator, SharedRing) {
 impl Sources {
     fn new(page: &'static Page, paths: Paths) -> io::Result<Self> {
         let [generator, other] = [(); 2].map(|()| builder().build().expect("builds"));
-        let (owner, ring) = shared(3);
+        let ((owner, ring), large) = (shared(3), shared(6));
         let (redis, file) = (UnixStream::connect(&paths.redis)?, File::open(&paths.file)?);
         let private = CachePadded::default();
-        Ok(Self { page, private, generator, other, owner, ring, redis, file, paths })
+        Ok(Self { page, private, generator, other, owner, ring, large, redis, file, paths })
     }
 
     fn takes(
@@ -169,7 +171,8 @@ impl Sources {
 type Row = ([&'static str; 2], Contestant);
 
 fn rows(sources: &'static Sources, takers: usize) -> Vec<Row> {
-    let Sources { page, private, generator, other, owner, ring, redis, file, paths } = sources;
+    let Sources { page, private, generator, other, owner, ring, large, redis, file, paths } =
+        sources;
     let (threads, processes) = ((Threads, takers), (Processes, takers));
     let mut rows: Vec<Row> = Vec::new();
     let mut add = |name, references, work: Work| {
@@ -195,6 +198,9 @@ fn rows(sources: &'static Sources, takers: usize) -> Vec<Row> {
     add("SharedRing::fill(4096); threads", references, sources.fills(threads, ring, owner));
     let work_of_children = sources.fills(processes, ring, owner);
     add("SharedRing::fill(4096); processes", [SHARED, FILL_4096], work_of_children);
+    let work_of_children = sources.fills(processes, &large.1, &large.0);
+    let name = "SharedRing::fill(4096), boost power 6; processes";
+    add(name, [SHARED, FILL_4096], work_of_children);
 
     let open = || {
         let mut client = connect(&paths.uidring);
