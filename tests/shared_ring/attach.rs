@@ -2,14 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use uidring::SharedRing;
 use uidring::{Error, TakeError};
 use uidring_testkit::fork::alone;
 
-use super::{fork, generator, take, write};
+use super::{fork, generator, park_with, take, write};
 
 fn copies(ring: &SharedRing) -> [OwnedFd; 2] {
     let descriptors = ring.descriptors().expect("shared");
@@ -52,15 +52,7 @@ fn whoever_attaches_takes_from_the_same_ring() {
 #[test]
 fn who_attached_sees_the_owner_end() {
     let _alone = alone();
-    let owner = fork(|to| {
-        let generator = generator();
-        let ring = generator.shared_ring().expect("shared");
-        let [memory, _] = ring.descriptors().expect("shared");
-        write(&[memory.as_raw_fd() as u64], to);
-        loop {
-            std::thread::park();
-        }
-    });
+    let owner = fork(|to| park_with(&generator(), to));
     let mut number = [0; 8];
     (&owner.output).read_exact(&mut number).expect("a descriptor");
     let descriptors = || descriptors_of(owner.id, u64::from_le_bytes(number));

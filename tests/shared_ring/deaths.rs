@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::FromRawFd;
 use std::panic;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use uidring_testkit::fork::alone;
 
 use super::attach::descriptors_of;
 use super::scribbler::mapping;
-use super::{builder_of, fork, generator, now, shared, small, write};
+use super::{builder_of, fork, generator, now, park_with, shared, small, write};
 
 const WAYS: [&str; 10] = [
     "kill",
@@ -234,15 +234,7 @@ fn die(way: &str, times: &Times) -> ! {
 #[test]
 fn a_mark_that_is_restored_hides_no_death() {
     let _alone = alone();
-    let owner = fork(|to| {
-        let generator = generator();
-        let ring = generator.shared_ring().expect("shared");
-        let [memory, _] = ring.descriptors().expect("shared");
-        write(&[memory.as_raw_fd() as u64], to);
-        loop {
-            thread::park();
-        }
-    });
+    let owner = fork(|to| park_with(&generator(), to));
     let mut number = [0; 8];
     (&owner.output).read_exact(&mut number).expect("a descriptor");
     let attach = || {
@@ -281,13 +273,7 @@ fn the_end_of_a_pid_namespace_is_noticed() {
             let first = libc::fork();
             if first == 0 {
                 if libc::fork() == 0 {
-                    let generator = generator();
-                    let ring = generator.shared_ring().expect("shared");
-                    let [memory, _] = ring.descriptors().expect("shared");
-                    write(&[memory.as_raw_fd() as u64], to);
-                    loop {
-                        thread::park();
-                    }
+                    park_with(&generator(), to);
                 }
                 loop {
                     libc::pause();
