@@ -18,10 +18,13 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use super::shared_memory::last_error;
-use super::{ForkToken, RingWords, WipeOnForkMemory};
+use super::{ForkToken, RingWords, WipeOnForkMemory, log};
 
 /// Tells the kernel to wake a futex waiter when it marks the word.
 const WAITERS: u32 = 0x8000_0000;
+
+/// What takers compare the word with if the kernel cannot mark it. The word is 0 then, so they always ask the kernel.
+const UNMARKED: u32 = WAITERS;
 
 /// The kernel's mark: the thread has ended.
 const OWNER_DIED: u32 = 0x4000_0000;
@@ -62,9 +65,8 @@ impl Holder {
         let (ends, memory) = (Arc::new(AtomicBool::new(false)), memory.clone());
         let (theirs, (send, receive)) = (Arc::clone(&ends), mpsc::channel());
         let thread = thread::Builder::new().name("uidring-mark".into()).spawn(move || {
-            let list = List::new();
-            let held = list.and_then(|list| list.hold(&memory).map(|mark| (mark, list)));
-            let kept = match held {
+            let held = List::new().and_then(|list| Ok((list.hold(&memory)?, list)));
+            let list = match held {
                 Ok((mark, list)) => {
                     let _ = send.send(Ok(mark));
                     list
@@ -75,11 +77,14 @@ impl Holder {
             while !theirs.load(Ordering::Acquire) {
                 thread::park();
             }
-            kept.let_go();
+            list.let_go();
         });
         let thread = thread
             .map_err(|error| io::Error::new(error.kind(), format!("it needs a thread: {error}")))?;
-        let mark = receive.recv().map_err(io::Error::other)??;
+        let mark = receive.recv().map_err(io::Error::other)?.unwrap_or_else(|error| {
+            log!(warn, %error, "the kernel cannot mark a shared ring, so each take makes a system call");
+            UNMARKED
+        });
         let owner = Owner { mark, process: Arc::new(process) };
         Ok((Self { fork_token: ForkToken::current(), ends, thread: Some(thread) }, owner))
     }

@@ -1,9 +1,12 @@
 //! The kernel refuses what a shared ring needs.
 
-use uidring::Error;
+use std::io::Read;
+
+use uidring::{Error, SharedRing, TakeError, Uid};
 use uidring_testkit::fork::alone;
 
-use super::{builder_of, fork, write};
+use super::attach::descriptors_of;
+use super::{builder_of, fork, generator, park_with, write};
 
 /// A filter makes a call of the kernel fail, as where memory is short, in a sandbox, or on an old kernel.
 #[test]
@@ -13,7 +16,6 @@ fn what_the_kernel_refuses_is_an_error() {
         (libc::SYS_memfd_create, "memfd_create", libc::EPERM),
         (libc::SYS_fallocate, "fallocate", libc::ENOSPC),
         (libc::SYS_pidfd_open, "pidfd_open", libc::ENOSYS),
-        (libc::SYS_set_robust_list, "set_robust_list", libc::ENOSYS),
     ];
     for (call, name, error) in calls {
         let told = format!("{name}: {}", std::io::Error::from_raw_os_error(error));
@@ -27,6 +29,31 @@ fn what_the_kernel_refuses_is_an_error() {
 
 fn tells(expected: &str) -> bool {
     matches!(builder_of(1).build(), Err(Error::Shared { problem }) if problem.contains(expected))
+}
+
+/// As in an emulator. Each take asks the kernel whether the owner lives.
+#[test]
+fn a_kernel_that_marks_nothing_is_done_without() {
+    let _alone = alone();
+    let owner = fork(|to| {
+        refuse(libc::SYS_set_robust_list as u32, libc::ENOSYS as u32);
+        park_with(&generator(), to);
+    });
+    let mut number = [0; 8];
+    (&owner.output).read_exact(&mut number).expect("a descriptor");
+    let descriptors = descriptors_of(owner.id, u64::from_le_bytes(number));
+    let ring = SharedRing::attach(descriptors).expect("attaches");
+    let (mut local, mut uids) = (ring.local(), [Uid::default(); 10]);
+    for _ in 0..1_000 {
+        ring.next_uid().expect("the owner lives");
+        local.next_uid().expect("the owner lives");
+        ring.fill(&mut uids).expect("the owner lives");
+    }
+    owner.kill();
+    owner.uids();
+    let ended = Err(TakeError::OwnerEnded);
+    assert_eq!([ring.next_uid(), ring.try_next_uid(), local.next_uid()], [ended; 3]);
+    assert_eq!(ring.fill(&mut uids).map_err(|error| error.error), Err(TakeError::OwnerEnded));
 }
 
 /// Beyond that limit, the kernel would end the process.
