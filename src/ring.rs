@@ -333,7 +333,7 @@ impl RingBuffer {
         let next = self.hot().raise(to);
         // Release: pairs with the Acquire load in `stats`, which then reads a word that includes
         // this raise.
-        self.words().counters.raised.fetch_add(to.saturating_sub(next), Ordering::Release);
+        self.words().counters.skipped.fetch_add(to.saturating_sub(next), Ordering::Release);
         next
     }
 

@@ -57,7 +57,7 @@ pub(crate) use self::mortal::dies_after;
 pub(crate) use self::no_block_scope::NoBlockScope;
 pub use self::outside::record;
 pub(crate) use self::outside::{assert_no_lock_held, contained, log};
-pub(crate) use self::owner::{Holder, Owner};
+pub(crate) use self::owner::{MarkThread, Owner};
 #[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
 pub(crate) use self::shards::Shards;

@@ -25,7 +25,7 @@ use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
-use crate::sync::{EventCount, Holder, NoBlockScope, Owner, RingWords, WipeOnForkMemory};
+use crate::sync::{EventCount, MarkThread, NoBlockScope, Owner, RingWords, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{LeaseHandle, LeaseStats};
@@ -63,7 +63,7 @@ pub struct CachedUidGenerator {
     clock: Arc<dyn Clock>,
     new_worker: Option<Arc<NewWorker>>,
     /// Of a ring that processes share.
-    shared: Option<Box<(Holder, Owner)>>,
+    shared: Option<Box<(MarkThread, Owner)>>,
     counters: CachePadded<Counters>,
 }
 

@@ -13,7 +13,7 @@ use crate::sync::{contained, log};
 
 /// How far ahead a padding may be predicted. A sleep takes longer than the shortest time, and the takers' pace
 /// may change within the longest.
-const FORESEEABLE: Range<Duration> = Duration::from_micros(100)..Duration::from_millis(50);
+const FORECASTS: Range<Duration> = Duration::from_micros(100)..Duration::from_millis(50);
 
 /// The producer of a ring, its source, and the schedule of its padding.
 pub(super) struct PadState {
@@ -27,11 +27,11 @@ pub(super) struct PadState {
     refresh_due: Option<Deadline>,
     /// How long the source asked to wait.
     paused_for: Option<Duration>,
-    /// When `foresee` last ran, and which run was open then.
+    /// When `make_forecast` last ran, and which run was open then.
     last: (Stopwatch, u64),
     /// When the padder will look at the ring by itself, because at the takers' pace it will be low by
     /// then.
-    foreseen: Option<Deadline>,
+    forecast: Option<Deadline>,
     dryings: u64,
     dried: LogThrottle,
     paused: LogThrottle,
@@ -63,7 +63,7 @@ impl PadState {
             refresh_due: None,
             paused_for: None,
             last: (Stopwatch::start(), 1),
-            foreseen: None,
+            forecast: None,
             dryings: 0,
             dried: LogThrottle::default(),
             paused: LogThrottle::default(),
@@ -169,24 +169,24 @@ impl PadState {
     }
 
     /// Predicts the next padding, so that takers need not wake the padder for it. Call after a padding.
-    pub(super) fn foresee(&mut self, ring: &RingBuffer) {
+    pub(super) fn make_forecast(&mut self, ring: &RingBuffer) {
         let open = ring.hot().open_index();
         let (since, before) = mem::replace(&mut self.last, (Stopwatch::start(), open));
-        let time = ring.runs_to_foresee().and_then(|runs| {
+        let time = ring.runs_until_forecast().and_then(|runs| {
             // A forked child finds 0 for `open`, and so makes no prediction.
             let opened = open.checked_sub(before)?;
             since.elapsed().checked_mul(runs.try_into().ok()?)?.checked_div(opened.try_into().ok()?)
         });
-        let time = time.filter(|time| FORESEEABLE.contains(time));
-        self.foreseen = time.map(|time| Deadline::after(Some(time)));
-        ring.foresee(time.is_some());
+        let time = time.filter(|time| FORECASTS.contains(time));
+        self.forecast = time.map(|time| Deadline::after(Some(time)));
+        ring.set_forecast(time.is_some());
     }
 
     /// Clears the forecast once its time has passed. If the ring is not low then, takers wake the padder.
-    pub(super) fn forget_what_was_foreseen(&mut self, ring: &RingBuffer) {
-        if self.foreseen.is_some_and(Deadline::is_over) {
-            self.foreseen = None;
-            ring.foresee(false);
+    pub(super) fn clear_past_forecast(&mut self, ring: &RingBuffer) {
+        if self.forecast.is_some_and(Deadline::is_over) {
+            self.forecast = None;
+            ring.set_forecast(false);
         }
     }
 
@@ -196,7 +196,7 @@ impl PadState {
 
     /// Returns the time until there is something to do.
     pub(super) fn next_time(&self) -> Option<Duration> {
-        let times = [self.due, self.refresh_due, self.foreseen];
+        let times = [self.due, self.refresh_due, self.forecast];
         times.into_iter().flatten().filter_map(Deadline::remaining).min()
     }
 

@@ -110,14 +110,14 @@ impl PaddedRing {
         let mut retry = *self.retry.lock()?;
         let done = self.with_state(By::Padder, |state| {
             state.refresh_if_due(ring);
-            state.forget_what_was_foreseen(ring);
+            state.clear_past_forecast(ring);
             let mut is_full = false;
             if self.wants_service() || state.is_due() || retry.is_some_and(Deadline::is_over) {
                 state.note_drying(ring);
                 let has_more = state.pad(ring, SERVICE_RUNS) == SERVICE_RUNS;
                 state.plan(has_more.then_some(Duration::ZERO));
                 if !has_more && idle == PadderIdle::Sleep {
-                    state.foresee(ring);
+                    state.make_forecast(ring);
                 }
                 // A source that is paused or has ended leaves the ring less than full.
                 is_full = !has_more && !ring.is_source_paused() && !state.is_draining(ring);
@@ -135,7 +135,7 @@ impl PaddedRing {
         let (is_full, next_time) = done?;
         if is_full && ring.why_gone().is_none() {
             // Only with the state back: the handler may be slow, and takers can help meanwhile.
-            retry = ring.full_again().map(|time| Deadline::after(Some(time)));
+            retry = ring.retry_when_full().map(|time| Deadline::after(Some(time)));
             *self.retry.lock()? = retry;
         }
         Ok(next_time.into_iter().chain(retry.and_then(Deadline::remaining)).min())
@@ -269,7 +269,7 @@ mod tests {
                 let time = padded.service(PadderIdle::Sleep).ok()??;
                 Some((padded, time))
             })
-            .expect("foreseen");
+            .expect("a forecast");
         assert!(time < Duration::from_millis(50), "{time:?}");
         // Takers that keep the pace need not wake the padder; faster ones do.
         take(&padded, 5);

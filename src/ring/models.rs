@@ -203,10 +203,10 @@ fn models_a_foreseen_padding_against_demand() {
         check(move || {
             let (mut producer, ring) = ring(RingOptions::new(2).run_bits(0));
             (10..14).for_each(|number| producer.put(number).expect("room"));
-            ring.foresee(true);
+            ring.set_forecast(true);
             let padder = thread::spawn(move || {
                 if was_wrong {
-                    producer.ring().foresee(false);
+                    producer.ring().set_forecast(false);
                 }
                 producer.wait_for_demand(None);
                 producer.put(14).expect("there was demand, so there is room");

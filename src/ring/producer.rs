@@ -289,7 +289,7 @@ impl RingBuffer {
         // tail.
         let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
-        self.words().counters.ended.store(!published, Ordering::Relaxed);
+        self.words().counters.published_at_end.store(!published, Ordering::Relaxed);
         // A peer may have lowered it. What is above the last run's end counts as that end.
         let next =
             if self.is_owner_of_shared { next.max(self.own.hot().raise(MAX_END)) } else { next };
@@ -314,14 +314,14 @@ impl RingBuffer {
     pub(crate) fn set_source_paused(&self, paused: bool) {
         if self.is_source_paused() != paused {
             // Relaxed: see the fence in `wake_if_low`.
-            self.for_both(|words| words.held.store(paused.into(), Ordering::Relaxed));
+            self.for_both(|words| words.paused.store(paused.into(), Ordering::Relaxed));
         }
     }
 
     /// Returns how many runs takers open between a padding and the next, if the padder foresees that one. It pads
     /// half-way between the threshold and half of it, where takers would wake it. `None` if the ring is too small for
     /// that, or if `PutPolicy::Wait` keeps it full.
-    pub(crate) fn runs_to_foresee(&self) -> Option<u64> {
+    pub(crate) fn runs_until_forecast(&self) -> Option<u64> {
         let late = self.threshold / 2;
         let is_kept_full = matches!(self.options.put_policy, crate::policy::PutPolicy::Wait);
         (late > 0 && !is_kept_full).then(|| self.runs() - (self.threshold + late) / 2)
@@ -346,9 +346,9 @@ impl RingBuffer {
     }
 
     /// Says whether the producer comes by itself, so that takers wake it only at half the threshold.
-    pub(crate) fn foresee(&self, foreseen: bool) {
+    pub(crate) fn set_forecast(&self, is_made: bool) {
         // Relaxed: see the fence in `wake_if_low`.
-        self.for_both(|words| words.foreseen.store(foreseen.into(), Ordering::Relaxed));
+        self.for_both(|words| words.forecast.store(is_made.into(), Ordering::Relaxed));
     }
 
     /// Wakes the producer, whatever the ring holds.
@@ -358,7 +358,7 @@ impl RingBuffer {
 
     /// For a padder that has filled the ring: asks the put policy's handler, if there is one. Returns
     /// when to pad again, or `None` to wait for the takers' demand.
-    pub(crate) fn full_again(&self) -> Option<Duration> {
+    pub(crate) fn retry_when_full(&self) -> Option<Duration> {
         self.options.put_policy.retry_when_full()
     }
 }

@@ -49,7 +49,7 @@ impl RingBuffer {
         let counters = &self.words().counters;
         // Read before the word. Acquire: pairs with the Release in `RingBuffer::raise`, so the word
         // includes every raise that is counted here.
-        let raised = counters.raised.load(Ordering::Acquire);
+        let skipped = counters.skipped.load(Ordering::Acquire);
         let (dropped, discarded) = (count(&counters.dropped), count(&counters.discarded));
         let mut stats = RingStats {
             capacity: self.capacity(),
@@ -64,11 +64,11 @@ impl RingBuffer {
         let last = self.last_run().unwrap_or(open);
         stats.runs = last.index - 1;
         let passed = open.published_below(next);
-        stats.published = last.published_below(u64::MAX).min(!count(&counters.ended));
+        stats.published = last.published_below(u64::MAX).min(!count(&counters.published_at_end));
         stats.available = stats.published.saturating_sub(passed);
         // The word may include a raise that is not counted yet. So cap the result: no more can have
         // been taken than was published below the word, and not discarded.
-        let drawn = next.saturating_sub(raised.saturating_add(dropped));
+        let drawn = next.saturating_sub(skipped.saturating_add(dropped));
         stats.taken = drawn.min(passed.saturating_sub(discarded));
         stats
     }

@@ -202,8 +202,8 @@ impl RingBuffer {
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.hot().open_index();
         // Relaxed: see the fence in `wake_if_low`.
-        let is_foreseen = self.own.words().foreseen.load(Ordering::Relaxed) != 0;
-        let threshold = self.threshold >> u32::from(is_foreseen);
+        let has_forecast = self.own.words().forecast.load(Ordering::Relaxed) != 0;
+        let threshold = self.threshold >> u32::from(has_forecast);
         // Relaxed: a stale tail is a smaller one. At worst, a taker wakes the producer early.
         let buffered = self.own.words().tail.load(Ordering::Relaxed).saturating_sub(cursor);
         buffered <= threshold
@@ -212,6 +212,6 @@ impl RingBuffer {
     /// Whether the producer's source has nothing yet.
     pub(crate) fn is_source_paused(&self) -> bool {
         // Relaxed: see the fence in `wake_if_low`.
-        self.own.words().held.load(Ordering::Relaxed) != 0
+        self.own.words().paused.load(Ordering::Relaxed) != 0
     }
 }

@@ -337,9 +337,9 @@ fn a_ring_is_low_at_its_threshold_unless_its_producer_is_source_paused() {
     let (producer, ring) = full(RingOptions::new(4).run_bits(1));
     let mut demanded = Vec::new();
     for _ in 0..7 {
-        ring.foresee(true);
+        ring.set_forecast(true);
         let early = ring.wants_runs();
-        ring.foresee(false);
+        ring.set_forecast(false);
         demanded.push((early, ring.wants_runs()));
         (0..2).for_each(|_| assert!(ring.try_take().is_ok()));
     }
@@ -367,7 +367,7 @@ fn a_ring_whose_producer_waits_for_room_is_low_when_there_is_room() {
 #[test]
 fn paddings_are_foreseen_half_way_between_the_thresholds() {
     let runs =
-        |options: RingOptions| RingBuffer::new(options).expect("possible").1.runs_to_foresee();
+        |options: RingOptions| RingBuffer::new(options).expect("possible").1.runs_until_forecast();
     // 32 runs, low at 16, and at 8 if that is foreseen.
     assert_eq!(runs(RingOptions::new(6).run_bits(1)), Some(20));
     assert_eq!(runs(RingOptions::new(6).run_bits(1).put_policy(PutPolicy::Wait)), None);
@@ -380,7 +380,7 @@ fn a_handler_decides_about_the_end_of_a_padding() {
     for (policy, again) in [(PutPolicy::Discard, false), (PutPolicy::Wait, false), (retry, true)] {
         let (_producer, ring) =
             RingBuffer::new(RingOptions::new(1).put_policy(policy)).expect("possible");
-        assert_eq!(ring.full_again().is_some(), again);
+        assert_eq!(ring.retry_when_full().is_some(), again);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::futex::{FutexWords, LONGEST};
+use super::futex::{FutexWords, MAX_SLEEP};
 use super::wipe_on_fork::{RingWords, WipeOnForkMemory};
 use super::{EventCount, ForkToken};
 
@@ -45,13 +45,13 @@ impl Event {
     }
 
     /// Waits until `ready` returns true, for at most `timeout`. Returns the last answer. May return early: a shared
-    /// event lets nobody sleep longer than [`LONGEST`], because a killed taker may owe a call, or a peer may have
+    /// event lets nobody sleep longer than [`MAX_SLEEP`], because a killed taker may owe a call, or a peer may have
     /// overwritten the words.
     pub(crate) fn wait(&self, timeout: Option<Duration>, ready: impl FnMut() -> bool) -> bool {
         match self {
             Self::Own(event) => event.wait(timeout, ready),
             Self::Shared(event) => {
-                let timeout = timeout.map_or(LONGEST, |timeout| timeout.min(LONGEST));
+                let timeout = timeout.map_or(MAX_SLEEP, |timeout| timeout.min(MAX_SLEEP));
                 event.words().wait(Some(timeout), ready)
             }
         }

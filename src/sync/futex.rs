@@ -15,7 +15,7 @@
 //! replaces a greater one. A killed waiter costs the next notifier a system call, and nothing else.
 //!
 //! A process that is killed between its change and its wake-up, or before it calls the next waiter, leaves others
-//! asleep. So [`Event`](super::Event) lets nobody sleep longer than [`LONGEST`] at a time.
+//! asleep. So [`Event`](super::Event) lets nobody sleep longer than [`MAX_SLEEP`] at a time.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) struct FutexWords {
 }
 
 /// How late a wake-up may be if the process that owed it was killed, or a peer has overwritten the words.
-pub(crate) const LONGEST: Duration = Duration::from_millis(50);
+pub(crate) const MAX_SLEEP: Duration = Duration::from_millis(50);
 
 impl FutexWords {
     #[cfg(all(test, uidring_loom))]

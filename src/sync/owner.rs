@@ -31,7 +31,7 @@ const OWNER_DIED: u32 = 0x4000_0000;
 
 /// The thread that holds the mark.
 #[derive(Debug)]
-pub(crate) struct Holder {
+pub(crate) struct MarkThread {
     fork_token: ForkToken,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -58,7 +58,7 @@ struct RobustList {
     entry: *const c_void,
 }
 
-impl Holder {
+impl MarkThread {
     /// Starts the thread, and has it hold the mark of this memory.
     pub(crate) fn start(memory: &WipeOnForkMemory<RingWords>) -> io::Result<(Self, Owner)> {
         let process = this_process()?;
@@ -77,7 +77,7 @@ impl Holder {
             while !theirs.load(Ordering::Acquire) {
                 thread::park();
             }
-            list.let_go();
+            list.unregister();
         });
         let thread = thread
             .map_err(|error| io::Error::new(error.kind(), format!("it needs a thread: {error}")))?;
@@ -90,7 +90,7 @@ impl Holder {
     }
 }
 
-impl Drop for Holder {
+impl Drop for MarkThread {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.fork_token.is_forked_child() {
@@ -189,7 +189,7 @@ impl List {
 
     /// Gives up the list, so that the thread ends without marking the word. Call in the thread that called `hold`, once
     /// the ring is closed.
-    fn let_go(self) {
+    fn unregister(self) {
         let list = ptr::null::<RobustList>();
         // SAFETY: without a list, the kernel no longer reads the mapping, and nobody else does.
         unsafe {

@@ -97,10 +97,10 @@ pub(crate) struct RingWords {
     /// 0 while the ring is open, or else a `ring::CloseReason`.
     pub(crate) closed: AtomicU64,
     /// 1 while the producer's source has nothing yet, so that takers do not wake the producer.
-    pub(crate) held: AtomicU64,
+    pub(crate) paused: AtomicU64,
     /// 1 while the producer has a forecast and comes by itself, so that takers wake it only at half the
     /// threshold.
-    pub(crate) foreseen: AtomicU64,
+    pub(crate) forecast: AtomicU64,
     /// When the producer last refreshed a shared ring, in `coarse_millis`.
     pub(crate) refreshed: AtomicU64,
     _far_apart: LinePair,
@@ -150,7 +150,7 @@ pub(crate) struct RegionHeader {
 #[repr(C)]
 pub(crate) struct RingCounters {
     /// Numbers that were skipped: between runs, or discarded.
-    pub(crate) raised: AtomicU64,
+    pub(crate) skipped: AtomicU64,
     /// Numbers that were drawn but issued to nobody.
     pub(crate) dropped: AtomicU64,
     pub(crate) discarded: AtomicU64,
@@ -159,7 +159,7 @@ pub(crate) struct RingCounters {
     pub(crate) last_dry: AtomicU64,
     /// The complement of how many numbers had been published when the ring was ended, without what the producer
     /// put later; 0 before the end.
-    pub(crate) ended: AtomicU64,
+    pub(crate) published_at_end: AtomicU64,
 }
 
 /// A run in the ring, on a cache line of its own. Its methods are in `ring::slot`.

@@ -37,9 +37,9 @@ static uint64_t SLOTS, RUN_BITS, SPACED, THRESHOLD, MARK;
 #define LIFE WORD(520)
 #define TAIL WORD(640)
 #define CLOSED_WORD WORD(648)
-#define HELD WORD(656)
-#define FORESEEN WORD(664)
-#define RAISED WORD(768)
+#define PAUSED WORD(656)
+#define FORECAST WORD(664)
+#define SKIPPED WORD(768)
 #define DROPPED WORD(776)
 #define DRIED WORD(792)
 #define LAST_DRY WORD(800)
@@ -143,8 +143,8 @@ static void wake_owner(void)
 {
     fence(seq_cst);
     uint64_t cursor = load(CURSOR, acquire), tail = load(TAIL, relaxed);
-    uint64_t threshold = load(FORESEEN, relaxed) ? THRESHOLD >> 1 : THRESHOLD;
-    if ((tail > cursor ? tail - cursor : 0) <= threshold && load(HELD, relaxed) == 0)
+    uint64_t threshold = load(FORECAST, relaxed) ? THRESHOLD >> 1 : THRESHOLD;
+    if ((tail > cursor ? tail - cursor : 0) <= threshold && load(PAUSED, relaxed) == 0)
         notify(DEMAND, INT32_MAX);
 }
 
@@ -156,7 +156,7 @@ static bool open_after(struct run run)
     if (next.is_there) {
         uint64_t old = ~fetch_min(NEXT, ~next.first);
         if (old < next.first)
-            add(RAISED, next.first - old, release);
+            add(SKIPPED, next.first - old, release);
         fetch_max(CURSOR, next.index);
         if (SPACED)
             fetch_max(LIMIT, 2 * lim(next.end) - 1);

@@ -19,7 +19,7 @@ use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::PutPolicy;
 use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
-use crate::sync::{Event, ForkToken, Holder, Owner, RingWords, WipeOnForkMemory};
+use crate::sync::{Event, ForkToken, MarkThread, Owner, RingWords, WipeOnForkMemory};
 use crate::worker::WorkerChoice;
 
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
@@ -303,7 +303,7 @@ fn share(
     options: &RingOptions,
     has_padder: bool,
     has_new_workers: bool,
-) -> Result<(WipeOnForkMemory<RingWords>, (Holder, Owner)), Error> {
+) -> Result<(WipeOnForkMemory<RingWords>, (MarkThread, Owner)), Error> {
     let refused = |problem| Error::Shared { problem };
     if has_padder {
         return Err(refused("it has a padder of its own: leave out `padder`".into()));
@@ -312,7 +312,7 @@ fn share(
         return Err(refused("it keeps its worker id: leave on_clock_back at StayAhead".into()));
     }
     let memory = WipeOnForkMemory::shared(options.runs() as usize);
-    let shared = memory.and_then(|memory| Ok((Holder::start(&memory)?, memory)));
+    let shared = memory.and_then(|memory| Ok((MarkThread::start(&memory)?, memory)));
     match shared {
         Ok((mark, memory)) => Ok((memory, mark)),
         Err(error) => Err(refused(error.to_string())),
