@@ -105,7 +105,7 @@ fn live(
         (owner, output)
     };
     let (done, all) = mpsc::channel();
-    thread::spawn(move || done.send(read(output)));
+    let reader = thread::spawn(move || done.send(read(output)));
     // The pipe is open until the last taker has ended.
     let read = all.recv_timeout(Duration::from_secs(60));
     // SAFETY: these are our own child and its group, which nobody has waited for.
@@ -113,7 +113,10 @@ fn live(
         libc::kill(-owner, libc::SIGKILL);
         libc::waitpid(owner, std::ptr::null_mut(), 0);
     }
-    read.unwrap_or_else(|_| panic!("a taker does not end: seed {seed}"))
+    let read = read.unwrap_or_else(|_| panic!("a taker does not end: seed {seed}"));
+    // A process that is forked while a thread of std ends may find a lock of std held, and can start no thread.
+    reader.join().expect("no panic").expect("received");
+    read
 }
 
 fn read(mut output: File) -> (Vec<Run>, Option<(u64, u64)>) {
@@ -142,6 +145,8 @@ fn own(input: &File, generator: &CachedUidGenerator, closes: bool, mut random: f
     // SAFETY: the call concerns only this process.
     unsafe { libc::setpgid(0, 0) };
     let ring = generator.shared_ring().expect("shared");
+    // The same lock is held while the generator's threads begin.
+    thread::sleep(Duration::from_millis(5));
     let mut started = 0;
     let mut start = |random: &mut fastrand::Rng| {
         started += 1;
