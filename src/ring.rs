@@ -202,8 +202,8 @@ impl RingBuffer {
         &self.memory
     }
 
-    /// The memory that takers may draw from directly in this process alone. For the owner of a shared ring, its limit
-    /// is never open, so every take goes through the ring's checks.
+    /// The memory that takers of this process may draw from directly. For the owner of a shared ring, its limit is never
+    /// open, so every take goes through the ring's checks.
     pub(crate) fn own(&self) -> &WipeOnForkMemory<RingWords> {
         &self.own
     }

@@ -290,7 +290,7 @@ impl RingBuffer {
         let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
         self.words().counters.published_at_end.store(!published, Ordering::Relaxed);
-        // A peer may have lowered it. What is above the last run's end counts as that end.
+        // A peer may have lowered the word. A number above the last run counts as that run's end.
         let next =
             if self.is_owner_of_shared { next.max(self.own.hot().raise(MAX_END)) } else { next };
         let left = open.ok().and_then(|open| {

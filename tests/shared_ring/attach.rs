@@ -1,7 +1,6 @@
 //! Attaching to rings by their descriptors.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
@@ -9,7 +8,7 @@ use uidring::SharedRing;
 use uidring::{Error, TakeError};
 use uidring_testkit::fork::alone;
 
-use super::{fork, generator, park_with, take, write};
+use super::{fork, generator, start_owner, take, write};
 
 fn copies(ring: &SharedRing) -> [OwnedFd; 2] {
     let descriptors = ring.descriptors().expect("shared");
@@ -52,10 +51,8 @@ fn whoever_attaches_takes_from_the_same_ring() {
 #[test]
 fn who_attached_sees_the_owner_end() {
     let _alone = alone();
-    let owner = fork(|to| park_with(&generator(), to));
-    let mut number = [0; 8];
-    (&owner.output).read_exact(&mut number).expect("a descriptor");
-    let descriptors = || descriptors_of(owner.id, u64::from_le_bytes(number));
+    let (owner, number) = start_owner(|| {});
+    let descriptors = || descriptors_of(owner.id, number);
     let ring = SharedRing::attach(descriptors()).expect("attaches");
     ring.next_uid().expect("the owner lives");
     let late = descriptors();

@@ -14,10 +14,11 @@ use uidring::clock::{Clock, ManualClock, SystemClock};
 use uidring::policy::TakePolicy;
 use uidring::{SharedRing, TakeError, Timestamp, Uid};
 use uidring_testkit::fork::alone;
+use uidring_testkit::host_storm::now;
 
 use super::attach::descriptors_of;
 use super::scribbler::mapping;
-use super::{builder_of, fork, generator, now, park_with, shared, small, write};
+use super::{builder_of, fork, generator, park_with, shared, small, start_owner, write};
 
 const WAYS: [&str; 10] = [
     "kill",
@@ -234,11 +235,9 @@ fn die(way: &str, times: &Times) -> ! {
 #[test]
 fn a_mark_that_is_restored_hides_no_death() {
     let _alone = alone();
-    let owner = fork(|to| park_with(&generator(), to));
-    let mut number = [0; 8];
-    (&owner.output).read_exact(&mut number).expect("a descriptor");
+    let (owner, number) = start_owner(|| {});
     let attach = || {
-        let descriptors = descriptors_of(owner.id, u64::from_le_bytes(number));
+        let descriptors = descriptors_of(owner.id, number);
         SharedRing::attach(descriptors).expect("attaches")
     };
     let rings = [(); 3].map(|()| attach());

@@ -10,7 +10,7 @@ use uidring_testkit::fork::alone;
 use uidring_testkit::namespace::fresh;
 
 use super::attach::descriptors_of;
-use super::{all_distinct, builder_of, fork, generator, park_with, take};
+use super::{all_distinct, builder_of, start_owner, take};
 
 /// The taker's exit codes.
 const CLOSED: i32 = 1;
@@ -79,10 +79,8 @@ fn a_taker_in_another_language_takes() {
 fn a_taker_in_another_language_sees_the_owner_end() {
     let _alone = alone();
     compile();
-    let owner = fork(|to| park_with(&generator(), to));
-    let mut number = [0; 8];
-    (&owner.output).read_exact(&mut number).expect("a descriptor");
-    let descriptors = descriptors_of(owner.id, u64::from_le_bytes(number));
+    let (owner, number) = start_owner(|| {});
+    let descriptors = descriptors_of(owner.id, number);
     for wanted in [1, 1_000] {
         let mut taker = start(descriptors.each_ref().map(|file| file.as_fd()), 1 << 40, wanted);
         let mut output = taker.stdout.take().expect("piped");

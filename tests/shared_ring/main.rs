@@ -63,14 +63,6 @@ fn shared<T>() -> &'static T {
     }
 }
 
-/// Nanoseconds of a clock that all processes share.
-fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it fills in the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// A forked child, and what it writes.
 struct Child {
     id: libc::pid_t,
@@ -124,6 +116,18 @@ fn park_with(generator: &CachedUidGenerator, to: &File) {
     loop {
         thread::park();
     }
+}
+
+/// Starts a process that owns a ring until it is killed. Returns it, and the number that the memory's descriptor has
+/// there.
+fn start_owner(prepare: impl FnOnce()) -> (Child, u64) {
+    let owner = fork(|to| {
+        prepare();
+        park_with(&generator(), to);
+    });
+    let mut number = [0; 8];
+    (&owner.output).read_exact(&mut number).expect("a descriptor");
+    (owner, u64::from_le_bytes(number))
 }
 
 fn take(ring: &SharedRing, count: usize) -> Vec<u64> {

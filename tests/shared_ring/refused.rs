@@ -1,12 +1,10 @@
 //! The kernel refuses what a shared ring needs.
 
-use std::io::Read;
-
 use uidring::{Error, SharedRing, TakeError, Uid};
 use uidring_testkit::fork::alone;
 
 use super::attach::descriptors_of;
-use super::{builder_of, fork, generator, park_with, write};
+use super::{builder_of, fork, start_owner, write};
 
 /// A filter makes a call of the kernel fail, as where memory is short, in a sandbox, or on an old kernel.
 #[test]
@@ -35,14 +33,9 @@ fn tells(expected: &str) -> bool {
 #[test]
 fn a_kernel_that_marks_nothing_is_done_without() {
     let _alone = alone();
-    let owner = fork(|to| {
-        refuse(libc::SYS_set_robust_list as u32, libc::ENOSYS as u32);
-        park_with(&generator(), to);
-    });
-    let mut number = [0; 8];
-    (&owner.output).read_exact(&mut number).expect("a descriptor");
-    let descriptors = descriptors_of(owner.id, u64::from_le_bytes(number));
-    let ring = SharedRing::attach(descriptors).expect("attaches");
+    let (owner, number) =
+        start_owner(|| refuse(libc::SYS_set_robust_list as u32, libc::ENOSYS as u32));
+    let ring = SharedRing::attach(descriptors_of(owner.id, number)).expect("attaches");
     let (mut local, mut uids) = (ring.local(), [Uid::default(); 10]);
     for _ in 0..1_000 {
         ring.next_uid().expect("the owner lives");

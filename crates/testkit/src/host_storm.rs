@@ -251,7 +251,7 @@ fn report(mut input: &File, runs: &[[u64; 6]]) {
 }
 
 /// Nanoseconds of a clock that all processes share.
-fn now() -> u64 {
+pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes only to the structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

@@ -23,8 +23,8 @@ unsafe impl Send for Mapping {}
 // SAFETY: a `&Mapping` only gives the mapping's address.
 unsafe impl Sync for Mapping {}
 
-/// Unused mappings, zeroed, the latest first, to be used again at the same length. A fresh mapping
-/// takes the kernel longer than all the rest of a generator's start.
+/// Unused, zeroed mappings, latest first, for reuse at the same length. A fresh mapping takes the kernel longer than all
+/// the rest of a generator's start.
 ///
 /// The lock is only tried: in a forked child, it may be held forever.
 static SPARE: Mutex<[Option<Mapping>; 8]> = Mutex::new([const { None }; 8]);
