@@ -1,6 +1,9 @@
 //! The ring: one producer publishes runs of consecutive numbers, and any number of takers draw
 //! them. A draw is one atomic operation on a word that holds the complement of the next number.
 //!
+//! Each run lies in a slot. The tail is the index of the run that is published next, and the cursor that of the open
+//! run, from which takers draw. The limit stops draws at the open run's end.
+//!
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
 #[cfg(all(test, uidring_loom))]
@@ -119,7 +122,7 @@ impl RingBuffer {
             return;
         }
         self.for_both(|words| {
-            // Release: pairs with the Acquire load in `why_gone`. A thread that sees the ring closed
+            // Release: pairs with the Acquire load in `why_closed`. A thread that sees the ring closed
             // also sees what this thread saw published. Relaxed on failure: the first reason stays.
             let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
             let _ = words.closed.compare_exchange(0, reason as u64, release, relaxed);
@@ -129,7 +132,7 @@ impl RingBuffer {
     }
 
     /// Why nothing will be published any more; `None` while the ring is open.
-    pub(crate) fn why_gone(&self) -> Option<TakeError> {
+    pub(crate) fn why_closed(&self) -> Option<TakeError> {
         if self.own.is_wiped() {
             return Some(self.why_wiped());
         }
@@ -148,7 +151,7 @@ impl RingBuffer {
         self.own.is_wiped()
     }
 
-    /// Private memory is wiped by a fork, shared memory only by a peer.
+    /// Why the memory is wiped: a fork wipes private memory, and only a peer can wipe shared memory.
     #[cold]
     fn why_wiped(&self) -> TakeError {
         if self.own.is_shared() { TakeError::Closed } else { TakeError::Forked }
@@ -245,14 +248,9 @@ impl RingBuffer {
         }
     }
 
-    /// The open run.
-    fn open_run(&self) -> Result<Run, TakeError> {
-        self.open_run_after(0)
-    }
-
-    /// The open run, for a caller that has seen the cursor pass `passed`: a cursor that is not above it is corrupt.
+    /// The open run, for a caller that has seen the cursor pass `passed`, or 0: a cursor that is not above it is corrupt.
     #[inline]
-    fn open_run_after(&self, passed: u64) -> Result<Run, TakeError> {
+    fn open_run(&self, passed: u64) -> Result<Run, TakeError> {
         // A forked child finds the index 0, and no run.
         match self.run(self.hot().open_index()) {
             Some(run) if run.index > passed && !self.is_owner_of_shared => Ok(run),
@@ -289,37 +287,37 @@ impl RingBuffer {
             if self.is_owner_of_shared && index >= self.own.words().tail.load(Ordering::Acquire) {
                 return Err(index);
             }
-            // A thread that finds a run gone from its slot also sees that the cursor has passed it.
+            // The slot was reused, so the cursor has passed this run, and `read` has acquired that.
             passed = index;
         }
     }
 
-    /// Makes `run` current, starting at `number`; passing `run.end` skips the run. Everything below must be taken or
-    /// about to be discarded. Idempotent: any number of threads may race here, however late. Returns the
+    /// Opens `run`, starting at `number`; `run.end` skips the run. Everything below must be taken or about to be
+    /// discarded. Idempotent: any number of threads may race here, however late. Returns the
     /// previous next number.
     fn open(&self, run: Run, number: u64) -> u64 {
         // Raise the word first: a taker that sees the new cursor or limit then also sees the raised
         // word, and draws no lower number.
-        let next = self.raise(number);
+        let next = self.skip_to(number);
         self.hot().advance(run.index);
         if self.is_owner_of_shared {
             // After the shared cursor: a thread that sees this value finds the shared one at least as great.
             self.own.hot().advance(run.index);
         }
         if number == run.end {
-            self.hot().set_limit(Limit::used_up(run.end));
+            self.hot().raise_limit(Limit::used_up(run.end));
         } else if self.options.spaced {
-            self.hot().set_limit(Limit::open(run.end));
+            self.hot().raise_limit(Limit::open(run.end));
         }
         next
     }
 
     /// Opens the run after `run`, which is used up. Returns whether there is one; if so, the cursor has passed `run`.
-    fn open_after(&self, run: Run) -> bool {
-        // Acquire: pairs with the Release store of the tail in `append`, so the next run's slot is
-        // visible.
+    fn open_successor(&self, run: Run) -> bool {
         // Wraps only in memory that a peer has spoilt.
         let index = run.index.wrapping_add(1);
+        // Acquire: pairs with the Release store of the tail in `append`, so the next run's slot is
+        // visible.
         let is_there = self.own.words().tail.load(Ordering::Acquire) > index;
         // If others have opened and used up the next run, its slot may already hold a later one.
         if is_there && let Some(next) = self.run(index) {
@@ -329,7 +327,7 @@ impl RingBuffer {
     }
 
     /// Skips the numbers below `to`. Returns the previous next number.
-    fn raise(&self, to: u64) -> u64 {
+    fn skip_to(&self, to: u64) -> u64 {
         let next = self.hot().raise(to);
         // Release: pairs with the Acquire load in `stats`, which then reads a word that includes
         // this raise.
@@ -357,8 +355,8 @@ impl RingBuffer {
         runs.filter_map(|index| self.run(index)).find(|run| run.end > number)
     }
 
-    /// Counts as discarded the published numbers from `number` on, up to the `published`-th of all. The run that holds
-    /// `number`, or the next one after it, has at least this index. Returns how many those are.
+    /// Counts the published numbers from `number` on as discarded, up to the `published`-th number of all runs. `index` is
+    /// a run not above the one that holds `number`. Returns how many those are.
     fn count_discarded(&self, index: u64, number: u64, published: u64) -> u64 {
         let run = self.run_above(index, number);
         let discarded = run.map_or(0, |run| published.saturating_sub(run.published_below(number)));

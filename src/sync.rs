@@ -40,6 +40,7 @@ mod shards;
     not(uidring_loom)
 ))]
 mod shared_memory;
+mod start_thread;
 pub(crate) mod threads;
 mod wipe_on_fork;
 
@@ -61,6 +62,7 @@ pub(crate) use self::owner::{MarkThread, Owner};
 #[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
 pub(crate) use self::shards::Shards;
+pub(crate) use self::start_thread::start_thread;
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),

@@ -227,13 +227,14 @@ fn the_padder_does_not_wait_for_a_helper() {
 struct Paused {
     runs: u64,
     pauses: Arc<AtomicU64>,
+    pause: Duration,
 }
 
 impl RunSource for Paused {
     fn next_run(&mut self) -> NextRun {
         if self.runs == 0 {
             self.pauses.fetch_add(1, Ordering::SeqCst);
-            return NextRun::NotYet(Duration::from_millis(1));
+            return NextRun::NotYet(self.pause);
         }
         self.runs -= 1;
         NextRun::Run(1_000 - self.runs)
@@ -252,7 +253,8 @@ fn a_handler_is_asked_about_full_rings_alone() {
         });
         let padder = Padder::start(PadderOptions::default()).expect("starts");
         let options = RingOptions::new(3).run_bits(0).put_policy(handler);
-        let source = Paused { runs, pauses: Arc::clone(&pauses) };
+        let pause = Duration::from_millis(1);
+        let source = Paused { runs, pauses: Arc::clone(&pauses), pause };
         let served = padder.serve(options, source, None).expect("possible");
         // The padder comes when the ring is low, and when the source may have something.
         for _ in 0..6 {
@@ -269,6 +271,25 @@ fn a_handler_is_asked_about_full_rings_alone() {
         }
         assert_eq!(asked.load(Ordering::SeqCst) > 0, is_full);
     }
+}
+
+/// A handler's retry ends with the padding. Otherwise the padder would ask the source in a loop.
+#[test]
+fn a_source_that_pauses_is_left_alone_whatever_the_handler_wants() {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let options = RingOptions::new(3).run_bits(0);
+    let options = options.put_policy(PutPolicy::handler(|_| PutDecision::Retry));
+    let pauses = Arc::new(AtomicU64::new(0));
+    let source = Paused { runs: 20, pauses: Arc::clone(&pauses), pause: Duration::from_secs(600) };
+    let served = padder.serve(options, source, None).expect("possible");
+    let begin = Instant::now();
+    while pauses.load(Ordering::SeqCst) == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the padder comes");
+        let _ = served.ring().try_take();
+        thread::sleep(Duration::from_millis(2));
+    }
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(pauses.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Clock;
-use crate::sync::{HotWords, Ordering, WipeOnForkMemory};
+use crate::sync::{HotWords, Ordering, WipeOnForkMemory, start_thread};
 use crate::timestamp::Timestamp;
 
 /// The operating system's wall clock, read by a background thread once per millisecond. A reading is one atomic load,
@@ -48,7 +48,7 @@ impl TickerClock {
         let in_use = Arc::downgrade(&clock.in_use);
         let left = look(&memory);
         let work = move || go(&memory, &in_use, left);
-        thread::Builder::new().name("uidring-clock".into()).spawn(work)?;
+        start_thread("uidring-clock", work)?;
         Ok(clock)
     }
 }

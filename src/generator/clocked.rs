@@ -289,7 +289,7 @@ impl<C> ClockedUidGenerator<C> {
             return None;
         }
         let found = self.memory.hot().raise(CLOSED);
-        self.memory.hot().set_limit(Limit::CLOSED);
+        self.memory.hot().raise_limit(Limit::CLOSED);
         self.closing.notify();
         // A task's waker may have forked.
         if found >= CLOSED || self.memory.is_wiped() {

@@ -181,7 +181,7 @@ impl SharedRing {
     /// Returns an error if the owner has not refreshed the ring in time.
     fn check_pause(&self) -> Result<(), TakeError> {
         let Some(limit) = self.max_owner_pause else { return Ok(()) };
-        match self.ring.owners_pause() {
+        match self.ring.since_refresh() {
             pause if pause > limit => {
                 Err(TakeError::OwnerPaused { pause: Duration::from_millis(pause).into() })
             }

@@ -88,7 +88,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
             demand.wait(None, || padded.wants_service());
         }
         helper.join().expect("no panic");
-        assert!(padded.ring().why_gone().is_some());
+        assert!(padded.ring().why_closed().is_some());
     });
 }
 
@@ -152,7 +152,7 @@ fn models_a_fork_in_the_source() {
             let taken = padded.ring().try_take();
             assert!(!is_child || taken == Err(TakeError::Forked), "{taken:?}");
             if is_child {
-                assert!(!padded.help() || padded.ring().why_gone().is_some());
+                assert!(!padded.help() || padded.ring().why_closed().is_some());
                 assert!(padded.service(PadderIdle::Sleep).is_err() && padded.close().is_none());
             }
             other.join().expect("no panic");

@@ -28,14 +28,14 @@ pub(super) struct PadState {
     /// How long the source asked to wait.
     paused_for: Option<Duration>,
     /// When `make_forecast` last ran, and which run was open then.
-    last: (Stopwatch, u64),
+    last_forecast: (Stopwatch, u64),
     /// When the padder will look at the ring by itself, because at the takers' pace it will be low by
     /// then.
     forecast: Option<Deadline>,
     dryings: u64,
-    dried: LogThrottle,
-    paused: LogThrottle,
-    stale: LogThrottle,
+    dried_log: LogThrottle,
+    paused_log: LogThrottle,
+    stale_log: LogThrottle,
     notes: Vec<Note>,
 }
 
@@ -62,12 +62,12 @@ impl PadState {
             due: None,
             refresh_due: None,
             paused_for: None,
-            last: (Stopwatch::start(), 1),
+            last_forecast: (Stopwatch::start(), 1),
             forecast: None,
             dryings: 0,
-            dried: LogThrottle::default(),
-            paused: LogThrottle::default(),
-            stale: LogThrottle::default(),
+            dried_log: LogThrottle::default(),
+            paused_log: LogThrottle::default(),
+            stale_log: LogThrottle::default(),
             notes: Vec::new(),
         }
     }
@@ -86,7 +86,7 @@ impl PadState {
             let next_run = || match source.next_run() {
                 // The source may have forked: the run is the parent's, and a wiped slot must stay
                 // wiped. It may have closed the ring: what was issued is settled already.
-                _ if ring.why_gone().is_some() => None,
+                _ if ring.why_closed().is_some() => None,
                 NextRun::Run(first) => run(first, ring.run_length()),
                 NextRun::Part { first, length } => run(first, length),
                 NextRun::NotYet(wait) => {
@@ -108,7 +108,7 @@ impl PadState {
             ring.close_for(CloseReason::Exhausted);
         }
         ring.set_source_paused(paused_for.is_some());
-        if paused_for.is_some() && !ring.has_next() && self.paused.is_due() {
+        if paused_for.is_some() && !ring.has_next() && self.paused_log.is_due() {
             self.notes.push(Note::Paused(why));
         }
         published
@@ -132,7 +132,7 @@ impl PadState {
         self.refresh_due = Some(Deadline::after(Some(interval)));
         // Bounds how long a called taker that never takes can delay the others.
         ring.call_next_taker();
-        if discarded > 0 && self.stale.is_due() {
+        if discarded > 0 && self.stale_log.is_due() {
             self.notes.push(Note::Stale(discarded));
         }
     }
@@ -171,7 +171,7 @@ impl PadState {
     /// Predicts the next padding, so that takers need not wake the padder for it. Call after a padding.
     pub(super) fn make_forecast(&mut self, ring: &RingBuffer) {
         let open = ring.hot().open_index();
-        let (since, before) = mem::replace(&mut self.last, (Stopwatch::start(), open));
+        let (since, before) = mem::replace(&mut self.last_forecast, (Stopwatch::start(), open));
         let time = ring.runs_until_forecast().and_then(|runs| {
             // A forked child finds 0 for `open`, and so makes no prediction.
             let opened = open.checked_sub(before)?;
@@ -208,7 +208,7 @@ impl PadState {
 
     /// Returns whether the ring needs no padder any more.
     pub(super) fn is_over(&mut self, ring: &RingBuffer) -> bool {
-        if self.producer.is_some() && (ring.why_gone().is_none() || self.is_draining(ring)) {
+        if self.producer.is_some() && (ring.why_closed().is_none() || self.is_draining(ring)) {
             return false;
         }
         self.producer = None;
@@ -218,14 +218,14 @@ impl PadState {
     /// Returns whether the source has ended while some of its numbers are still fresh, in the ring or in takers'
     /// blocks. The padder must still mark them stale in time.
     pub(super) fn is_draining(&self, ring: &RingBuffer) -> bool {
-        ring.why_gone() == Some(TakeError::TimeExhausted)
+        ring.why_closed() == Some(TakeError::TimeExhausted)
             && self.refresh_due.is_some()
             && ring.oldest() < ring.last_end()
     }
 
     pub(super) fn note_drying(&mut self, ring: &RingBuffer) {
         let dryings = ring.stats().dried;
-        if dryings > self.dryings && self.dried.is_due() {
+        if dryings > self.dryings && self.dried_log.is_due() {
             self.notes.push(Note::Dried(dryings));
         }
         self.dryings = dryings;

@@ -14,15 +14,16 @@ use crate::sync::{AtomicU8, AtomicU64, ForkGuarded, ForkToken, Forked, NoBlockSc
 /// A ring that is padded.
 ///
 /// Padding calls a caller's code, so no lock is held meanwhile: a thread that pads takes the state out and
-/// puts it back. Nobody waits for it: takers try again, a padder that found it taken is called when it is
-/// back, and a close does not need it.
+/// puts it back. No thread blocks until it is back: takers try again, a padder that found it taken is called then, and a
+/// close does not need it. Until then nobody else can pad or refresh the ring.
 #[derive(Debug)]
 pub(super) struct PaddedRing {
     ring: Arc<RingBuffer>,
     paddings: AtomicU64,
     /// `None` while a thread pads.
     state: ForkGuarded<Option<Box<PadState>>>,
-    /// When the padder services the ring. Changed only by a thread that takes `state` out, has it or puts it back.
+    /// When the padder services the ring. Changed only by a thread that has `state`, takes it out or puts it back, and by
+    /// the padder that finds it taken.
     ///
     /// | value | who pads | the padder comes | what follows |
     /// |---|---|---|---|
@@ -113,6 +114,7 @@ impl PaddedRing {
             state.clear_past_forecast(ring);
             let mut is_full = false;
             if self.wants_service() || state.is_due() || retry.is_some_and(Deadline::is_over) {
+                retry = None;
                 state.note_drying(ring);
                 let has_more = state.pad(ring, SERVICE_RUNS) == SERVICE_RUNS;
                 state.plan(has_more.then_some(Duration::ZERO));
@@ -133,11 +135,11 @@ impl PaddedRing {
         });
         let Some(done) = done? else { return Ok(None) };
         let (is_full, next_time) = done?;
-        if is_full && ring.why_gone().is_none() {
+        if is_full && ring.why_closed().is_none() {
             // Only with the state back: the handler may be slow, and takers can help meanwhile.
             retry = ring.retry_when_full().map(|time| Deadline::after(Some(time)));
-            *self.retry.lock()? = retry;
         }
+        *self.retry.lock()? = retry;
         Ok(next_time.into_iter().chain(retry.and_then(Deadline::remaining)).min())
     }
 
@@ -155,7 +157,7 @@ impl PaddedRing {
         if self.ring.is_source_paused() {
             return false;
         }
-        if self.ring.why_gone().is_some() {
+        if self.ring.why_closed().is_some() {
             return true;
         }
         let done = self.with_state(By::Helper, |state| {
@@ -169,7 +171,7 @@ impl PaddedRing {
         });
         let Ok(Some(published)) = done else { return false };
         // If the source has ended, the taker must try again to learn of it.
-        published > 0 || self.ring.why_gone().is_some()
+        published > 0 || self.ring.why_closed().is_some()
     }
 
     /// Closes the ring, discards what is in it, and returns a number above all that were taken before. Waits for

@@ -13,7 +13,7 @@ use super::source::RunSource;
 use crate::error::{Error, check_millis};
 use crate::ring::{RingBuffer, RingOptions};
 use crate::sync::{
-    AtomicBool, Event, ForkGuarded, ForkToken, NoBlockScope, Ordering, contained, log,
+    AtomicBool, Event, ForkGuarded, ForkToken, NoBlockScope, Ordering, contained, log, start_thread,
 };
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
@@ -73,12 +73,11 @@ impl Padder {
         let core = pinning::find(options.core, worker_id)?;
         let state = Arc::new(PadderState::new(demand));
         let theirs = Arc::clone(&state);
-        let thread = thread::Builder::new()
-            .name("uidring-padder".into())
-            .spawn(move || {
-                pinning::pin(core);
-                Rings::of(&theirs).pad(options.idle);
-            })
+        let work = move || {
+            pinning::pin(core);
+            Rings::of(&theirs).pad(options.idle);
+        };
+        let thread = start_thread("uidring-padder", work)
             .map_err(|error| Error::thread("padder thread", error))?;
         Ok(Self(Arc::new(Handle { state, thread: Some(thread) })))
     }

@@ -21,8 +21,7 @@ impl RingBuffer {
         self.fill(out, |number| number, Wake::Producer)
     }
 
-    /// [`try_fill`](Self::try_fill) with values made from the numbers. If it leaves the ring low, it
-    /// does not wake the producer: that is up to the caller.
+    /// [`try_fill`](Self::try_fill) with values made from the numbers. The caller wakes the producer if the ring is low.
     pub(crate) fn fill_without_wake<T>(
         &self,
         out: &mut [T],

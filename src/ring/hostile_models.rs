@@ -142,12 +142,12 @@ impl Owner {
     fn continue_or_stop(&mut self) {
         self.producer.discard();
         let is_put = self.put(FAR);
-        assert!(is_put || self.ring.why_gone() == Some(TakeError::Closed));
+        assert!(is_put || self.ring.why_closed() == Some(TakeError::Closed));
         match self.take() {
-            Ok(_) => assert_eq!(self.ring.why_gone(), None),
+            Ok(_) => assert_eq!(self.ring.why_closed(), None),
             Err(error) => assert_eq!(error, TakeError::Closed),
         }
-        assert_eq!(self.ring.is_ended(), self.ring.why_gone().is_some());
+        assert_eq!(self.ring.is_ended(), self.ring.why_closed().is_some());
     }
 
     /// Closes and ends the ring, and checks all that was taken.

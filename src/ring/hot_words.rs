@@ -8,7 +8,7 @@
 
 use crate::sync::{HotWords, Ordering, fence};
 
-/// A number that was drawn and is not below the limit.
+/// A number that was drawn at or past a run's last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Drawn {
     pub(crate) number: u64,
@@ -24,7 +24,7 @@ pub(crate) const MAX_END: u64 = 1 << 63;
 /// | value | meaning | a draw |
 /// |---|---|---|
 /// | 0 | no run has been opened, or this process is a forked child | is refused |
-/// | `2 * end - 1` | the run that ends at `end` is open | adds 1 to the word; below `end - 1`, it has its number |
+/// | `2 * end - 1` | the run that ends at `end` is open | decrements the word, which adds 1 to the number; a number below `end - 1` is the taker's |
 /// | `2 * end` | that run is used up | is refused |
 /// | `CLOSED` | nothing is issued any more | is refused |
 ///
@@ -76,14 +76,15 @@ impl HotWords {
 
     #[inline]
     fn draw_below(&self, Limit(limit): Limit) -> Result<u64, Option<Drawn>> {
-        // Relaxed: the word's modification order alone makes the numbers distinct and ordered.
+        // The complement, so that a number drawn from a wiped word is above every limit. Relaxed: the word's
+        // modification order alone makes the numbers distinct and ordered.
         let number = !self.next.fetch_sub(1, Ordering::Relaxed);
         if number < limit >> 1 { Ok(number) } else { Err(Some(Drawn { number, last: limit >> 1 })) }
     }
 
     #[inline]
     pub(crate) fn limit(&self) -> Limit {
-        // Acquire: pairs with the Release in `set_limit`. A taker that sees a limit sees the word raised to
+        // Acquire: pairs with the Release in `raise_limit`. A taker that sees a limit sees the word raised to
         // the first number of its run, so the addition returns no less.
         Limit(self.limit.load(Ordering::Acquire))
     }
@@ -101,7 +102,7 @@ impl HotWords {
         !self.next.load(Ordering::Relaxed)
     }
 
-    /// Initializes zeroed words as an empty ring: run 1 is open and used up, and every number is fresh.
+    /// Initializes zeroed words as an empty ring: run 1, which is empty, is the open one, and every number is fresh.
     pub(crate) fn start_at(&self, next: u64) {
         self.next.store(!next, Ordering::Relaxed);
         self.cursor.store(1, Ordering::Relaxed);
@@ -126,17 +127,17 @@ impl HotWords {
     }
 
     /// Raises the limit. The word must already be at least the first number of the limit's run.
-    pub(crate) fn set_limit(&self, limit: Limit) {
+    pub(crate) fn raise_limit(&self, limit: Limit) {
         // Release: pairs with the Acquire in `limit`, which then sees the word raised. Acquire: as
         // in `raise`.
         self.limit.fetch_max(limit.0, Ordering::AcqRel);
     }
 
-    /// [`set_limit`](Self::set_limit), unless it is there already.
+    /// [`raise_limit`](Self::raise_limit), unless it is there already.
     pub(crate) fn reach_limit(&self, limit: Limit) {
-        // Relaxed: a stale value is a smaller one, and costs only a needless `set_limit`.
+        // Relaxed: a stale value is a smaller one, and costs only a needless `raise_limit`.
         if self.limit.load(Ordering::Relaxed) < limit.0 {
-            self.set_limit(limit);
+            self.raise_limit(limit);
         }
     }
 
@@ -153,7 +154,7 @@ impl HotWords {
         self.cursor.fetch_max(index, Ordering::AcqRel);
     }
 
-    /// Whether a number that was drawn earlier may still be handed out. Never in a forked child.
+    /// Whether a number below 2^63 that was drawn earlier may still be handed out. Never in a forked child.
     #[inline]
     pub(crate) fn is_fresh(&self, number: u64) -> bool {
         // Relaxed: numbers become stale with time, and no ordering makes that visible sooner. An
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_draw_from_a_wiped_word_is_above_every_limit() {
         let words = HotWords::default();
-        words.set_limit(Limit::open(MAX_END));
+        words.raise_limit(Limit::open(MAX_END));
         assert_eq!(words.draw().map_err(|drawn| drawn.map(|d| d.number)), Err(Some(u64::MAX)));
     }
 }

@@ -88,7 +88,8 @@ impl RingOptions {
         self
     }
 
-    /// Sets the memory, if processes share it. It must have [`runs`](Self::runs) slots, and serve only one ring.
+    /// Sets the memory, if processes share it. It must have [`runs`](Self::runs) slots and serve only one ring, whose
+    /// [`demand`](Self::demand) must be in the same memory.
     pub(crate) fn shared(mut self, memory: WipeOnForkMemory<RingWords>) -> Self {
         self.shared = Some(memory);
         self

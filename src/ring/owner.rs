@@ -18,7 +18,7 @@ impl RingBuffer {
         let seen = self.seen();
         let next = self.hot().next();
         let is_possible = (seen..=self.last_end().saturating_add(MOST_TAKERS)).contains(&next);
-        if !is_possible && self.why_gone().is_none() {
+        if !is_possible && self.why_closed().is_none() {
             return Err(self.spoilt("the next number", next));
         }
         self.own.hot().raise(next);
@@ -28,7 +28,7 @@ impl RingBuffer {
     /// Ends a shared ring whose memory holds a value that no correct taker writes.
     #[cold]
     pub(super) fn spoilt(&self, what: &'static str, found: u64) -> TakeError {
-        if self.is_owner_of_shared && self.why_gone().is_none() {
+        if self.is_owner_of_shared && self.why_closed().is_none() {
             self.close_for(CloseReason::Closed);
             self.end();
             log!(error, what, found, "a process that shares the ring has spoilt it; it is closed");

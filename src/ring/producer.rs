@@ -79,6 +79,7 @@ impl RingBuffer {
             demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::own(fork_token))),
             options,
         });
+        // An empty run, so that there is always an open one.
         ring.write(Run { index: 1, first: 0, end: 0, before: 0 });
         ring.for_both(|words| {
             words.hot.start_at(0);
@@ -118,7 +119,7 @@ impl Producer {
         let mut run = Some(numbers);
         while self.publish(|| run.take())? == 0 {
             if !self.wait_for_room() {
-                let is_closed = self.ring.why_gone().is_some();
+                let is_closed = self.ring.why_closed().is_some();
                 return Err(match is_closed {
                     true => PutError::Closed { first },
                     false => PutError::Full { first },
@@ -148,9 +149,9 @@ impl Producer {
         mut source: impl FnMut() -> Option<Range<u64>>,
     ) -> Result<u64, PutError> {
         let (mut published, mut room) = (0, 0);
-        while published < most && self.ring.why_gone().is_none() {
-            // Recompute when the room is gone: if the open run was used up, publishing the next one
-            // has made its slot free.
+        while published < most && self.ring.why_closed().is_none() {
+            // Look again when the room is gone: if the open run was used up, `room` can now open the one that was just
+            // published, which frees a slot.
             if room == 0 {
                 room = self.room();
             }
@@ -191,10 +192,10 @@ impl Producer {
     fn room(&self) -> u64 {
         let (ring, mut passed) = (&self.ring, 0);
         loop {
-            let open = ring.open_run_after(passed);
+            let open = ring.open_run(passed);
             let (Ok(open), Ok(next)) = (open, ring.look_at_next()) else { return 0 };
             // Takers may have used up the open run without having opened the next one.
-            if open.end <= next && ring.open_after(open) {
+            if open.end <= next && ring.open_successor(open) {
                 passed = open.index;
                 continue;
             }
@@ -208,11 +209,11 @@ impl Producer {
     /// Waits for room as the put policy says. Returns whether there is room now.
     fn wait_for_room(&self) -> bool {
         let ring = &self.ring;
-        let ready = || ring.why_gone().is_some() || self.room() > 0;
+        let ready = || ring.why_closed().is_some() || self.room() > 0;
         let policy = &ring.options.put_policy;
         policy.after_full(ready, |timeout| {
             ring.demand.wait(timeout, ready);
-        }) && ring.why_gone().is_none()
+        }) && ring.why_closed().is_none()
     }
 
     /// Discards all numbers that are published and not yet taken. Returns how many those were.
@@ -224,18 +225,21 @@ impl Producer {
     /// returns gets none of them.
     pub fn discard_below(&mut self, oldest: u64) -> u64 {
         let ring = &*self.ring;
-        let (Ok(open), Some(last)) = (ring.open_run(), ring.last_run()) else { return 0 };
+        let (Ok(open), Some(last)) = (ring.open_run(0), ring.last_run()) else { return 0 };
+        // The first run that is not wholly stale. If there is none, the last one is skipped.
         let run = ring.run_above(open.index, oldest).unwrap_or(last);
         let mut first = oldest.clamp(run.first, run.end);
         let Ok(next) = ring.look_at_next() else { return 0 };
         if next >= first {
             return 0;
         }
+        // All numbers before this run are discarded, so the rule for gaps says where it begins.
         if run.index > open.index && first == run.first {
             first = ring.options.after_gap.begin(next, run.first..run.end);
         }
         let next = ring.open(run, first);
         if first == run.end {
+            // Nothing is left. `append` applies the rule to the next run.
             self.gap = Some(next);
         }
         ring.count_discarded(open.index, next, run.published_below(first))
@@ -249,7 +253,7 @@ impl Producer {
 
     /// Whether the ring has been closed, by its owner or by this producer.
     pub fn is_closed(&self) -> bool {
-        self.ring.why_gone().is_some()
+        self.ring.why_closed().is_some()
     }
 
     /// Closes the ring for good because there will never be another run: takers get what is
@@ -283,8 +287,8 @@ impl RingBuffer {
         self.for_both(|words| words.hot.expire());
         // Before the raise, too. After both, a take that sees the limit closed draws nothing, and
         // one that sees an older limit draws a number above it. A run opened late changes neither.
-        self.hot().set_limit(Limit::CLOSED);
-        let next = self.raise(MAX_END);
+        self.hot().raise_limit(Limit::CLOSED);
+        let next = self.skip_to(MAX_END);
         // After the raise, which acquires all earlier ones: runs opened before it are below this
         // tail.
         let last = self.last_run()?;
@@ -307,7 +311,7 @@ impl RingBuffer {
     /// Whether the producer has something to do: the ring is low and the source is not paused, or the
     /// ring is closed.
     pub(crate) fn wants_runs(&self) -> bool {
-        (self.is_low() && !self.is_source_paused()) || self.why_gone().is_some()
+        (self.is_low() && !self.is_source_paused()) || self.why_closed().is_some()
     }
 
     /// Says whether the producer's source is paused. While it is, takers' demand does not wake the producer.
@@ -341,7 +345,7 @@ impl RingBuffer {
     }
 
     /// How long ago the owner refreshed the ring, in milliseconds.
-    pub(crate) fn owners_pause(&self) -> u64 {
+    pub(crate) fn since_refresh(&self) -> u64 {
         coarse_millis().saturating_sub(self.words().refreshed.load(Ordering::Relaxed))
     }
 

@@ -59,7 +59,7 @@ impl RingBuffer {
             dried: count(&counters.dried),
             ..RingStats::default()
         };
-        let Ok(open) = self.open_run() else { return stats };
+        let Ok(open) = self.open_run(0) else { return stats };
         let next = self.hot().next();
         let last = self.last_run().unwrap_or(open);
         stats.runs = last.index - 1;
@@ -75,7 +75,7 @@ impl RingBuffer {
 
     /// The number that a take would get now if no other came first.
     pub(crate) fn peek(&self) -> Option<u64> {
-        let open = self.open_run().ok()?;
+        let open = self.open_run(0).ok()?;
         let next = self.hot().next();
         if next < open.end {
             return Some(next);

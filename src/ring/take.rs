@@ -8,14 +8,15 @@ use super::{Drawn, Limit, RingBuffer};
 use crate::error::{TakeError, rarely};
 use crate::sync::{HotWords, Ordering, fence};
 
-/// After this many lost races for many numbers at once, a taker falls back to a single take.
+/// After this many lost races for many numbers at once, a taker falls back to a single take. A single take tries until
+/// it has a number.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 
 /// Who to wake when a take leaves the ring low.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
     Producer,
-    /// Waking the producer is up to the caller.
+    /// The caller wakes the producer, unless the ring is dry.
     Nobody,
 }
 
@@ -45,7 +46,7 @@ impl RingBuffer {
     /// [`wait`](Self::wait) for a taker that tries to take afterwards, and then
     /// [wakes the next one](Self::call_next_taker) itself.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
-        self.published.wait(timeout, || self.why_gone().is_some() || self.has_next());
+        self.published.wait(timeout, || self.why_closed().is_some() || self.has_next());
     }
 
     /// Wakes another taker that waits, if there is something for it.
@@ -79,11 +80,11 @@ impl RingBuffer {
         };
         let mut passed = 0;
         loop {
-            let open = self.open_run_after(passed).inspect_err(|_| drop())?;
+            let open = self.open_run(passed).inspect_err(|_| drop())?;
             // The limit proves that the last number was published. Its slot may hold a later run.
             let is_last = number == drawn.last;
             if number >= open.end && !is_last {
-                self.open_next(open, Wake::Producer).inspect_err(|_| drop())?;
+                self.leave(open, Wake::Producer).inspect_err(|_| drop())?;
                 passed = open.index;
                 continue;
             }
@@ -114,10 +115,10 @@ impl RingBuffer {
     pub(super) fn claim(&self, wanted: u64, wake: Wake) -> Result<Option<Range<u64>>, TakeError> {
         let (mut attempts, mut passed) = (ATTEMPTS, 0);
         loop {
-            let open = self.open_run_after(passed)?;
+            let open = self.open_run(passed)?;
             let next = self.hot().next();
             if next >= open.end {
-                self.open_next(open, wake)?;
+                self.leave(open, wake)?;
                 passed = open.index;
                 continue;
             }
@@ -137,7 +138,8 @@ impl RingBuffer {
         }
     }
 
-    /// To be called after the numbers of `run` below `next` were drawn. If those are all, opens the next run.
+    /// To be called after the numbers of `run` below `next` were drawn. If those are all, opens the next run. Otherwise
+    /// makes sure that the limit is set.
     fn drawn_to(&self, run: Run, next: u64, wake: Wake) {
         if next < run.end {
             // Whoever opened the run may not have moved the limit yet.
@@ -146,23 +148,23 @@ impl RingBuffer {
             }
             return;
         }
-        if !self.open_after(run) {
+        if !self.open_successor(run) {
             // Stop takers from drawing past the end.
-            self.hot().set_limit(Limit::used_up(run.end));
+            self.hot().raise_limit(Limit::used_up(run.end));
         }
         self.wake_as_asked(wake);
     }
 
-    /// Opens the run after `open`, which is used up. If there is none, the error says why.
-    fn open_next(&self, open: Run, wake: Wake) -> Result<(), TakeError> {
+    /// Leaves `open`, which is used up, for the run after it. If there is none, the error says why.
+    fn leave(&self, open: Run, wake: Wake) -> Result<(), TakeError> {
         // Read this before the tail: once the ring is closed, its tail moves at most for a run that
         // the producer was already publishing.
-        let why = self.why_gone();
-        if self.open_after(open) {
+        let why = self.why_closed();
+        if self.open_successor(open) {
             self.wake_as_asked(wake);
             return Ok(());
         }
-        self.hot().set_limit(Limit::used_up(open.end));
+        self.hot().raise_limit(Limit::used_up(open.end));
         if self.words().counters.last_dry.fetch_max(open.index, Ordering::Relaxed) < open.index {
             self.words().counters.dried.fetch_add(1, Ordering::Relaxed);
         }

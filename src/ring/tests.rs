@@ -211,7 +211,7 @@ fn a_put_that_waits_gets_room_from_the_last_take_of_a_run() {
             scope.spawn(move || firsts().for_each(|first| producer.put(first).expect("waits")));
             for first in firsts() {
                 for place in 0..ring.run_length() {
-                    while !ring.has_next() && ring.why_gone().is_none() {
+                    while !ring.has_next() && ring.why_closed().is_none() {
                         ring.wait(None);
                     }
                     assert_eq!(ring.try_take(), Ok(first + place));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::settings::Retry;
@@ -12,7 +12,7 @@ use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, LogThrottle};
 use crate::error::{Chain, Error};
-use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log};
+use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log, start_thread};
 
 /// How many tags are loaded before the thread looks at the load queue again.
 const BATCH: usize = 256;
@@ -54,8 +54,8 @@ pub(super) fn start(
             log!(error, "the store of segments panicked; its generator is closed");
         }
     };
-    let thread = thread::Builder::new().name("uidring-segments".into());
-    thread.spawn(run).map_err(|error| Error::thread("thread that loads segments", error))
+    start_thread("uidring-segments", run)
+        .map_err(|error| Error::thread("thread that loads segments", error))
 }
 
 struct Loader {

@@ -2,13 +2,12 @@
 
 use std::mem;
 use std::sync::{Arc, mpsc};
-use std::thread;
 
 use super::backend::LeaseBackend;
 use super::renewals::{LeaseAction, RenewalMachine, Renewer};
 use crate::clock::{Monotonic, SystemMonotonic};
 use crate::error::Error;
-use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log};
+use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log, start_thread};
 
 pub(super) struct RenewalThread;
 
@@ -27,8 +26,7 @@ impl Renewer for RenewalThread {
         mut backend: Box<dyn LeaseBackend>,
     ) -> Result<(), Error> {
         let (work, theirs) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new().name("uidring-lease".into());
-        let started = thread.spawn(move || {
+        let started = start_thread("uidring-lease", move || {
             if let Ok((renewals, backend)) = theirs.recv() {
                 run(renewals, backend);
             }

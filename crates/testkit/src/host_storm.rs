@@ -145,8 +145,6 @@ fn own(input: &File, generator: &CachedUidGenerator, closes: bool, mut random: f
     // SAFETY: the call concerns only this process.
     unsafe { libc::setpgid(0, 0) };
     let ring = generator.shared_ring().expect("shared");
-    // The same lock is held while the generator's threads begin.
-    thread::sleep(Duration::from_millis(5));
     let mut started = 0;
     let mut start = |random: &mut fastrand::Rng| {
         started += 1;
