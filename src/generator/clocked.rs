@@ -267,7 +267,8 @@ impl<C: Clock> ClockedUidGenerator<C> {
         }
     }
 
-    /// Returns the time until the next tick, or a nap if the layout has none. `None` in a forked child.
+    /// Returns the time until the next tick, or a nap if the layout has none. If the clock is behind the tick of the latest
+    /// uids, it may take longer. Then a nap, because the clock may be corrected at any time. `None` in a forked child.
     fn until_next_tick(&self) -> Option<Duration> {
         if self.memory.is_wiped() {
             return None;
@@ -277,7 +278,10 @@ impl<C: Clock> ClockedUidGenerator<C> {
             return None;
         }
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
-        Some(next_tick.map_or(NAP, |next| next.saturating_since(now)))
+        let next = next_tick.map_or(NAP, |next| next.saturating_since(now));
+        let latest = self.memory.hot().next().saturating_sub(self.worker_part) >> self.tick_shift;
+        let behind = self.layout.time_of(latest).saturating_since(now);
+        Some(next.max(behind.min(NAP)))
     }
 }
 

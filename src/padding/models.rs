@@ -77,17 +77,18 @@ fn models_a_padder_that_came_in_vain_is_called() {
         let (producer, _) = RingBuffer::new(options).expect("possible");
         let source = || -> Option<u64> { None };
         let padded = Arc::new(PaddedRing::new(producer, source, None));
-        let helper = {
+        let padder = {
             let padded = Arc::clone(&padded);
             thread::spawn(move || {
-                padded.help();
+                // The source has ended. The padder must learn of it, whoever asked the source.
+                while padded.service(PadderIdle::Sleep).is_ok() {
+                    demand.wait(None, || padded.wants_service());
+                }
             })
         };
-        // The source has ended. The padder must learn of it, whoever asked the source.
-        while padded.service(PadderIdle::Sleep).is_ok() {
-            demand.wait(None, || padded.wants_service());
-        }
-        helper.join().expect("no panic");
+        // In this thread, so that two preemptions are enough for the padder to come meanwhile.
+        padded.help();
+        padder.join().expect("no panic");
         assert!(padded.ring().why_closed().is_some());
     });
 }

@@ -10,6 +10,7 @@ use super::options::{PadderIdle, PadderOptions};
 use super::padded_ring::PaddedRing;
 use super::pinning;
 use super::source::RunSource;
+use crate::clock::Deadline;
 use crate::error::{Error, check_millis};
 use crate::ring::{RingBuffer, RingOptions};
 use crate::sync::{
@@ -219,7 +220,8 @@ impl PadderState {
 /// The rings that the thread pads.
 struct Rings<'a> {
     state: &'a PadderState,
-    known: Vec<Arc<PaddedRing>>,
+    /// With the time of the next service, unless a taker wants it earlier.
+    known: Vec<(Arc<PaddedRing>, Option<Deadline>)>,
     _scope: NoBlockScope,
 }
 
@@ -234,20 +236,23 @@ impl<'a> Rings<'a> {
             if state.arrived.swap(false, Ordering::Relaxed)
                 && let Ok(mut arrivals) = state.arrivals.lock()
             {
-                known.extend(arrivals.iter_mut().flat_map(mem::take));
+                let now = Some(Deadline::after(Some(Duration::ZERO)));
+                known.extend(arrivals.iter_mut().flat_map(mem::take).map(|ring| (ring, now)));
             }
-            let mut pause: Option<Duration> = None;
-            let over = known.extract_if(.., |ring| match ring.service(idle) {
-                Ok(due) => {
-                    pause = pause.into_iter().chain(due).min();
-                    false
+            // Only the rings that need it, because a padder may have hundreds.
+            let over = known.extract_if(.., |(ring, due)| {
+                if !ring.wants_service() && !due.is_some_and(Deadline::is_over) {
+                    return false;
                 }
-                Err(_) => true,
+                let Ok(time) = ring.service(idle) else { return true };
+                *due = time.map(|time| Deadline::after(Some(time)));
+                false
             });
-            for ring in over {
+            for (ring, _) in over {
                 // This may drop the source, which is a caller's code.
                 contained(|| drop(ring));
             }
+            let pause = known.iter().filter_map(|(_, due)| due.and_then(Deadline::remaining)).min();
             match idle {
                 // A ring needs service at once: it may have room left, or its time has come.
                 _ if pause == Some(Duration::ZERO) => {}
@@ -257,7 +262,7 @@ impl<'a> Rings<'a> {
                     state.demand.wait(pause, || {
                         state.stopped.load(Ordering::Relaxed)
                             || state.arrived.load(Ordering::Relaxed)
-                            || known.iter().any(|ring| ring.wants_service())
+                            || known.iter().any(|(ring, _)| ring.wants_service())
                     });
                 }
             }
@@ -274,8 +279,8 @@ impl Drop for Rings<'_> {
             mem::forget(mem::take(&mut self.known));
             return;
         };
-        self.known.extend(arrivals.into_iter().flatten());
-        for ring in &self.known {
+        self.known.extend(arrivals.into_iter().flatten().map(|ring| (ring, None)));
+        for (ring, _) in &self.known {
             let _ = ring.close();
         }
         if thread::panicking() {

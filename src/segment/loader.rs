@@ -177,8 +177,14 @@ impl Loader {
         }
     }
 
+    /// Tags that fail at about the same time are retried together, in one load.
     fn put_off(&mut self, tag: Arc<Tag>, pause: Duration) {
-        self.later.push((Deadline::after(Some(apart(pause))), tag));
+        let last = self.later.last().and_then(|(due, _)| Some((*due, due.remaining()?)));
+        let due = match last {
+            Some((due, left)) if (pause / 2..=pause).contains(&left) => due,
+            _ => Deadline::after(Some(apart(pause))),
+        };
+        self.later.push((due, tag));
     }
 
     fn next_time(&self) -> Option<Duration> {

@@ -1,8 +1,7 @@
 //! Starts a thread, and waits until it runs.
 
-use std::convert::Infallible;
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier};
 use std::thread::{Builder, JoinHandle};
 
 /// Starts a thread, and returns once it runs.
@@ -13,19 +12,21 @@ pub(crate) fn start_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    let (begins, begun) = mpsc::channel::<Infallible>();
+    let runs = Arc::new(Barrier::new(2));
+    let theirs = Arc::clone(&runs);
     let thread = Builder::new().name(name.into()).spawn(move || {
-        drop(begins);
+        theirs.wait();
         work()
     })?;
-    // Returns an error once the thread has dropped its end.
-    let _ = begun.recv();
+    runs.wait();
     Ok(thread)
 }
 
 #[cfg(all(test, target_os = "linux", not(uidring_loom)))]
 mod tests {
+    use std::convert::Infallible;
     use std::fs;
+    use std::sync::mpsc;
 
     use super::*;
 

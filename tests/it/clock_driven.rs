@@ -210,6 +210,49 @@ fn standing_still_ends_with_the_ticks_last_uid() {
     assert!(uids[7] < generator.next_uid().expect("the clock is past it"));
 }
 
+/// Counts how often it is read.
+#[derive(Clone, Debug)]
+struct CountedClock {
+    time: ManualClock,
+    looks: Arc<AtomicU64>,
+}
+
+impl Clock for CountedClock {
+    fn now(&self) -> Timestamp {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.time.now()
+    }
+}
+
+/// Takes that wait until the clock has caught up sleep, in threads and in tasks.
+#[test]
+fn waiting_for_a_clock_that_is_behind_costs_little() {
+    let (time, looks) = (clock(), Arc::new(AtomicU64::new(0)));
+    let generator = ClockedUidGenerator::builder()
+        .layout(layout(Bits { time: 50, worker: 5, sequence: 3 }, 0))
+        .worker_id(5)
+        .namespace(fresh())
+        .clock(CountedClock { time: time.clone(), looks: Arc::clone(&looks) })
+        .clock_policy(ClockPolicy::StandStill(Duration::from_secs(5)))
+        .build()
+        .expect("builds");
+    let last = (0..8).map(|_| generator.next_uid().expect("room")).max().expect("eight");
+    time.set(Timestamp::from_millis(now(&time) - 4_000));
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| generator.next_uid());
+        let task = scope.spawn(|| futures_executor::block_on(generator.next_uid_async()));
+        thread::sleep(Duration::from_millis(20));
+        let before = looks.load(Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(200));
+        let looks = looks.load(Ordering::Relaxed) - before;
+        time.advance(Duration::from_millis(4_001));
+        for taken in [thread, task] {
+            assert!(taken.join().expect("no panic").expect("a uid") > last);
+        }
+        assert!(looks < 400, "{looks} looks at the clock in 200 ms");
+    });
+}
+
 fn now(clock: &ManualClock) -> i64 {
     clock.now().as_millis()
 }

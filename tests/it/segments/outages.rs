@@ -35,6 +35,27 @@ fn a_slow_store_makes_takers_wait_and_nothing_else() {
     assert_accounted(&generator, &table, "orders", ids);
 }
 
+/// Otherwise a thousand tags would keep a processor busy until the store is back.
+#[test]
+fn tags_that_failed_together_are_retried_together() {
+    let names: Vec<String> = (0..100).map(|tag| format!("tag{tag}")).collect();
+    let tags: Vec<_> = names.iter().map(|name| (&**name, 1)).collect();
+    let table = Table::new(&tags);
+    let pause = Duration::from_millis(20);
+    let generator = table.builder().retry(pause, pause).build().expect("builds");
+    table.set_down(true);
+    for tag in &names {
+        while generator.try_next_id(tag).is_ok() {}
+    }
+    wait_until("all are retried", || table.failures() >= 2_000);
+    let (loads, failures) = (table.loads.load(Ordering::Relaxed), table.failures());
+    assert!(loads * 5 < failures, "{loads} loads, {failures} failures");
+    table.set_down(false);
+    for tag in &names {
+        generator.next_id(tag).expect("the store is back");
+    }
+}
+
 #[test]
 fn the_policy_decides_when_nothing_is_in_memory() {
     let table = Table::new(&[("orders", 10)]);

@@ -29,8 +29,9 @@ pub(super) struct Table {
     pub(super) slow_millis: Arc<AtomicU64>,
     /// Whether calls of the store are held up.
     stuck: Arc<AtomicBool>,
-    /// Calls that have begun.
+    /// Calls that have begun. A load of several tags counts as several.
     pub(super) calls: Arc<AtomicU64>,
+    pub(super) loads: Arc<AtomicU64>,
     pub(super) log: Arc<Mutex<Log>>,
 }
 
@@ -142,6 +143,7 @@ impl SegmentStore for Table {
     }
 
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
+        self.loads.fetch_add(1, Ordering::Relaxed);
         for (place, request) in wanted.iter().enumerate() {
             if let Err(error) = self.work() {
                 loaded(place, Err(error.into()));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zookeeper_client::{Client, Error, Stat};
+use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 use super::{ask, find, java_arguments, run_at};
 use crate::cluster::{Cluster, Leads};
@@ -60,8 +60,9 @@ impl Ensemble {
     /// Returns the current data and metadata of a node, or `None` if it is missing.
     pub fn stat(&self, path: &str) -> Option<(String, Stat)> {
         self.run(async |client| {
-            // A server may lag.
-            client.sync("/").await?;
+            // A server may lag, and a leader that is cut off answers a sync by itself. A write needs a majority.
+            let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+            client.create("/now-", &[], &options).await?;
             match client.get_data(path).await {
                 Err(Error::NoNode) => Ok(None),
                 read => {

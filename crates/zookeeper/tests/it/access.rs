@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::fs;
+use std::time::Duration;
 
 use uidring::{Error, Layout};
 use uidring_testkit::zookeeper::ZooKeeper;
@@ -11,6 +12,11 @@ use zookeeper_client::{Acl, Acls, AuthId, Permission};
 use crate::leaf::{Site, chain, generator};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
+
+/// With sessions that outlive the pauses of a server on a busy machine.
+fn site() -> Site {
+    Site::with_session(ZooKeeper::start(), Duration::from_secs(12))
+}
 
 /// The servers for a user.
 fn servers(site: &Site, user: &str, password: &str) -> ZooKeeperServers {
@@ -46,7 +52,7 @@ fn acls(site: &Site, user: &[u8], path: &str) -> Vec<(String, Permission)> {
 
 #[test]
 fn users_and_java_leafs_share_a_root() {
-    let site = Site::new(ZooKeeper::start());
+    let site = site();
     // The first start makes the root.
     let alice = generator(&registry(&site, "orders", "alice", "s3cret"));
     let bob = generator(&registry(&site, "users", "bob", "pa55"));
@@ -81,7 +87,7 @@ fn users_and_java_leafs_share_a_root() {
 
 #[test]
 fn a_user_that_lacks_a_right_is_told_which_one_and_where() {
-    let site = Site::new(ZooKeeper::start());
+    let site = site();
     let alice = || registry(&site, "orders", "alice", "s3cret");
     drop(generator(&alice()));
 
