@@ -268,7 +268,8 @@ impl<C: Clock> ClockedUidGenerator<C> {
     }
 
     /// Returns the time until the next tick, or a nap if the layout has none. If the clock is behind the tick of the latest
-    /// uids, it may take longer. Then a nap, because the clock may be corrected at any time. `None` in a forked child.
+    /// uids, waits for that tick, but no longer than a nap, because the clock may be corrected meanwhile. `None` in a
+    /// forked child.
     fn until_next_tick(&self) -> Option<Duration> {
         if self.memory.is_wiped() {
             return None;
