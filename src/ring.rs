@@ -355,8 +355,8 @@ impl RingBuffer {
         runs.filter_map(|index| self.run(index)).find(|run| run.end > number)
     }
 
-    /// Counts the published numbers from `number` on as discarded, up to the `published`-th number of all runs. `index` is
-    /// a run not above the one that holds `number`. Returns how many those are.
+    /// Counts the published numbers from `number` on as discarded, up to the `published`-th number of all runs, and returns
+    /// how many there are. The run that holds `number`, or else the next one, must have at least this index.
     fn count_discarded(&self, index: u64, number: u64, published: u64) -> u64 {
         let run = self.run_above(index, number);
         let discarded = run.map_or(0, |run| published.saturating_sub(run.published_below(number)));

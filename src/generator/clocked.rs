@@ -268,8 +268,8 @@ impl<C: Clock> ClockedUidGenerator<C> {
     }
 
     /// Returns the time until the next tick, or a nap if the layout has none. If the clock is behind the tick of the latest
-    /// uids, waits for that tick, but no longer than a nap, because the clock may be corrected meanwhile. `None` in a
-    /// forked child.
+    /// uids, returns the time until that tick if it is longer, but at most a nap: the clock may be corrected meanwhile.
+    /// `None` in a forked child.
     fn until_next_tick(&self) -> Option<Duration> {
         if self.memory.is_wiped() {
             return None;

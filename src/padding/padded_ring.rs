@@ -14,8 +14,8 @@ use crate::sync::{AtomicU8, AtomicU64, ForkGuarded, ForkToken, Forked, NoBlockSc
 /// A ring that is padded.
 ///
 /// Padding calls a caller's code, so no lock is held meanwhile: a thread that pads takes the state out and
-/// puts it back. No thread blocks until it is back: takers try again, a padder that found it taken is called then, and a
-/// close does not need it. Until then nobody else can pad or refresh the ring.
+/// puts it back. Nobody blocks meanwhile: takers try again, a close does not need the state, and a padder that finds it
+/// taken is called once it is back. But until then, nobody else can pad or refresh the ring.
 #[derive(Debug)]
 pub(super) struct PaddedRing {
     ring: Arc<RingBuffer>,

@@ -162,8 +162,8 @@ impl CachedBuilder {
     ///
     /// With [`PutPolicy::Discard`], the default, padding ends until takers have used the ring up to the padding factor.
     /// With [`PutPolicy::Wait`], the padder keeps the ring full run by run, which costs the takers a wake-up each time.
-    /// A handler is called whenever the padder's thread has filled the ring, and chooses between the two. Takers that fill
-    /// the ring by themselves, as `fill` and local handles do, do not call it.
+    /// A handler is called whenever the padder's thread has filled the ring, and chooses between the two. `fill` and local
+    /// handles may fill the ring themselves, without calling it.
     #[must_use]
     pub fn put_policy(mut self, policy: PutPolicy) -> Self {
         self.own.put_policy = policy;

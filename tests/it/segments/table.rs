@@ -31,6 +31,7 @@ pub(super) struct Table {
     stuck: Arc<AtomicBool>,
     /// Calls that have begun. A load of several tags counts as several.
     pub(super) calls: Arc<AtomicU64>,
+    /// Calls of `load`.
     pub(super) loads: Arc<AtomicU64>,
     pub(super) log: Arc<Mutex<Log>>,
 }
