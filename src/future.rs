@@ -18,7 +18,7 @@ use crate::policy::Pause;
 use crate::sync::{EventCount, ForkGuarded, ForkToken, Forked, assert_no_lock_held, contained};
 
 /// Calls `look` at once, after each notification of the event, and after each pause that it asks for, until it has a
-/// result.
+/// result. During a nap, notifications go to other tasks.
 async fn look<T>(
     event: &EventCount,
     mut look: impl FnMut() -> ControlFlow<T, Pause>,
@@ -33,8 +33,10 @@ async fn look<T>(
         match look() {
             ControlFlow::Break(result) => return Poll::Ready(Ok(result)),
             ControlFlow::Continue(Pause::Sleep(None)) => {}
-            ControlFlow::Continue(Pause::Sleep(Some(time)) | Pause::Nap(time)) => {
-                alarm.set(time, waker)
+            ControlFlow::Continue(Pause::Sleep(Some(time))) => alarm.set(time, waker),
+            ControlFlow::Continue(Pause::Nap(time)) => {
+                listener.leave();
+                alarm.set(time, waker);
             }
             ControlFlow::Continue(Pause::Yield) => {
                 assert_no_lock_held();
@@ -46,13 +48,13 @@ async fn look<T>(
     .await
 }
 
-/// Tries again for as long as `next` allows. `sleep` shortens the time until the next try if nothing else would end it.
+/// Tries again for as long as `next` allows. `sleep` may shorten a pause, if nothing else would end it.
 pub(crate) async fn retry<T, E: From<Forked>>(
     event: &EventCount,
     first: E,
     mut next: impl FnMut(E) -> Result<Pause, E>,
     mut try_take: impl FnMut() -> Result<T, E>,
-    mut sleep: impl FnMut(Option<Duration>) -> Option<Duration>,
+    mut sleep: impl FnMut(Pause) -> Pause,
 ) -> Result<T, E> {
     next(first)?;
     let try_again = || {
@@ -62,8 +64,7 @@ pub(crate) async fn retry<T, E: From<Forked>>(
         };
         match next(error) {
             Ok(Pause::Yield) => ControlFlow::Continue(Pause::Yield),
-            Ok(Pause::Sleep(left)) => ControlFlow::Continue(Pause::Sleep(sleep(left))),
-            Ok(Pause::Nap(time)) => ControlFlow::Continue(Pause::Sleep(sleep(Some(time)))),
+            Ok(pause) => ControlFlow::Continue(sleep(pause)),
             Err(error) => ControlFlow::Break(Err(error)),
         }
     };
@@ -238,3 +239,25 @@ impl<'a, T: Copy + Default> Filling<'a, T> {
 
 #[cfg(all(test, uidring_loom))]
 pub(crate) mod models;
+
+#[cfg(all(test, not(uidring_loom)))]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::error::TakeError;
+
+    #[test]
+    fn a_task_that_naps_is_not_called() {
+        let time = Duration::from_secs(1);
+        for (pause, is_called) in [(Pause::Nap(time), false), (Pause::Sleep(Some(time)), true)] {
+            let event = EventCount::new(ForkToken::current());
+            let fails = || Err::<u64, _>(TakeError::Empty);
+            let mut task =
+                pin!(retry(&event, TakeError::Empty, |_| Ok(pause), fails, |pause| pause));
+            assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert_eq!(event.has_waiters(), is_called);
+        }
+    }
+}

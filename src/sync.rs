@@ -30,7 +30,6 @@ mod owner;
 )))]
 #[path = "sync/owner/none.rs"]
 mod owner;
-#[cfg(not(uidring_loom))]
 mod push_list;
 mod recent;
 mod shards;
@@ -50,6 +49,7 @@ pub(crate) use self::event_count::EventCount;
 #[cfg(not(uidring_loom))]
 pub(crate) use self::event_count::wake_all;
 pub(crate) use self::fork_token::ForkToken;
+pub(crate) use self::futex::MAX_SLEEP;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub use self::interruption::{interrupt_starts, starts_are_interrupted};
@@ -59,7 +59,6 @@ pub(crate) use self::no_block_scope::NoBlockScope;
 pub use self::outside::record;
 pub(crate) use self::outside::{assert_no_lock_held, contained, log};
 pub(crate) use self::owner::{MarkThread, Owner};
-#[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
 pub(crate) use self::shards::Shards;
 pub(crate) use self::start_thread::start_thread;

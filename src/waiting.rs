@@ -114,9 +114,12 @@ pub(crate) async fn follow_policy_async<W: Waiting + ?Sized, T>(
             Err(found) if !ptr::eq(event, place.event()) => Ok(Err(found)),
             done => done.map(Ok),
         };
-        let sleep = |left| {
+        let sleep = |pause| {
             waited = true;
-            place.next_try(left)
+            match pause {
+                Pause::Sleep(left) => Pause::Sleep(place.next_try(left)),
+                pause => pause,
+            }
         };
         match future::retry(event, error, next, try_here, sleep).await {
             Ok(Ok(taken)) => break Ok(taken),

@@ -51,7 +51,7 @@ fn list<T>(lists: &'static [PushList<T>], key: impl Hash) -> &'static PushList<T
 
 /// Pushes a value. The lock is held, except in a forked child: another thread of the parent may have been here
 /// at the fork.
-fn push<T: Sync>(list: &PushList<T>, make: impl Fn() -> T) -> &'static T {
+fn push<T: Send + Sync>(list: &'static PushList<T>, make: impl Fn() -> T) -> &'static T {
     loop {
         if let Some(value) = list.push_after(list.newest(), make()) {
             return value;

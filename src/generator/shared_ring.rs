@@ -6,13 +6,16 @@
     not(uidring_loom)
 ))]
 mod attach;
+mod task_caller;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
+use self::task_caller::TaskCaller;
 use super::UidGenerator;
 use super::block_source::sealed::Blocks;
 use super::counters::Counters;
@@ -21,7 +24,8 @@ use crate::layout::{Bits, Layout};
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
 use crate::sync::{
-    AtomicBool, AtomicU64, EventCount, ForkToken, Ordering, Owner, RingWords, WipeOnForkMemory,
+    AtomicBool, AtomicU64, EventCount, ForkToken, Ordering, Owner, PushList, RingWords,
+    WipeOnForkMemory,
 };
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
@@ -29,11 +33,11 @@ use crate::waiting::{self, Waiting};
 /// Equal to no mark: marks have 32 bits.
 const NO_MARK: u64 = u64::MAX;
 
-/// How long a thread that waits for a stopped owner sleeps before it looks again.
+/// How long a taker that waits for a stopped owner sleeps before it looks again.
 const NAP: Duration = Duration::from_millis(10);
 
-/// The longest time until a waiting task looks again.
-const TASK_NAP: Duration = Duration::from_millis(2);
+/// How long a task sleeps if no thread can be started that would call it.
+const UNCALLED_NAP: Duration = Duration::from_millis(2);
 
 /// Takes uids from a generator's ring in any process that shares it: the generator's own, its forked children, and
 /// processes that [attach](Self::attach).
@@ -53,13 +57,16 @@ const TASK_NAP: Duration = Duration::from_millis(2);
 /// Uids are strictly ordered over all processes: if one take returns before another begins, its uid is smaller.
 ///
 /// Takes never pad. If nothing is ready, they wake the padder in the generator's process. Once that process has ended,
-/// they return [`TakeError::OwnerEnded`]. A task that waits looks again every 2 ms. A call or future that was under way
-/// when its process was forked returns [`TakeError::Forked`] in the child, where later takes succeed.
+/// they return [`TakeError::OwnerEnded`]. The first task that waits in a process starts a thread there, which wakes the
+/// handle's tasks until the handle is dropped. A call or future that was under way when its process was forked returns
+/// [`TakeError::Forked`] in the child, where later takes succeed.
 #[derive(Debug)]
 pub struct SharedRing {
     /// The ring's words, without indirection.
     memory: WipeOnForkMemory<RingWords>,
-    ring: RingBuffer,
+    ring: Arc<RingBuffer>,
+    /// The newest one is this process's, unless this process was forked since.
+    task_callers: PushList<TaskCaller>,
     layout: Layout,
     worker_id: u64,
     take_policy: TakePolicy,
@@ -85,7 +92,8 @@ impl SharedRing {
         let (usual_mark, is_closed) = (AtomicU64::new(owner.mark.into()), AtomicBool::new(false));
         Self {
             memory,
-            ring,
+            ring: Arc::new(ring),
+            task_callers: PushList::new(),
             layout,
             worker_id,
             take_policy,
@@ -230,6 +238,16 @@ impl SharedRing {
         self.check_owner()?;
         self.ring.take_slowly(drawn).map(Uid::from_layout)
     }
+
+    fn task_caller(&self) -> &TaskCaller {
+        loop {
+            let newest = self.task_callers.newest();
+            match newest {
+                Some(caller) if !caller.is_forked() => return caller,
+                _ => self.task_callers.push_after(newest, TaskCaller::new(Arc::clone(&self.ring))),
+            };
+        }
+    }
 }
 
 impl UidGenerator for SharedRing {
@@ -277,6 +295,9 @@ impl UidGenerator for SharedRing {
     fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.usual_mark.store(NO_MARK, Ordering::Relaxed);
+        if let Some(caller) = self.task_callers.newest() {
+            caller.tasks().notify();
+        }
     }
 
     fn layout(&self) -> &Layout {
@@ -331,17 +352,15 @@ impl Waiting for SharedRing {
         self.ring.park(timeout);
     }
 
-    /// No process can wake another one's tasks.
     fn event(&self) -> &EventCount {
-        #[cfg(not(uidring_loom))]
-        return EventCount::never();
-        // The model checker has no statics.
-        #[cfg(uidring_loom)]
-        self.ring.published()
+        self.task_caller().tasks()
     }
 
     fn next_try(&self, left: Option<Duration>) -> Option<Duration> {
-        Some(left.map_or(TASK_NAP, |left| left.min(TASK_NAP)))
+        match self.task_caller().expect_task() {
+            true => left,
+            false => Some(left.map_or(UNCALLED_NAP, |left| left.min(UNCALLED_NAP))),
+        }
     }
 
     fn wake_next(&self) {

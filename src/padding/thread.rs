@@ -232,6 +232,7 @@ impl<'a> Rings<'a> {
 
     fn pad(&mut self, idle: PadderIdle) {
         let Self { state, known, .. } = self;
+        let mut spins = Spins::default();
         while !state.stopped.load(Ordering::Relaxed) && !state.fork_token.is_forked_child() {
             if state.arrived.swap(false, Ordering::Relaxed)
                 && let Ok(mut arrivals) = state.arrivals.lock()
@@ -259,14 +260,50 @@ impl<'a> Rings<'a> {
                 // Do not poll too often: each read of a cursor takes its cache line from the takers.
                 PadderIdle::BusyPoll => (0..64).for_each(|_| hint::spin_loop()),
                 PadderIdle::Sleep => {
-                    state.demand.wait(pause, || {
+                    let is_wanted = || {
                         state.stopped.load(Ordering::Relaxed)
                             || state.arrived.load(Ordering::Relaxed)
                             || known.iter().any(|(ring, _)| ring.wants_service())
-                    });
+                    };
+                    if !state.demand.is_shared() || !spins.spin_until(is_wanted) {
+                        state.demand.wait(pause, is_wanted);
+                    }
                 }
             }
         }
+    }
+}
+
+/// The longest time that a padder spins: about what a sleep and a wake-up cost.
+const MAX_SPIN: Duration = Duration::from_micros(20);
+
+/// Lets the padder of a shared ring spin before it sleeps, so that fast takers need no system call to wake it. After spins
+/// that were for nothing, up to 63 sleeps follow without one.
+#[derive(Default)]
+struct Spins {
+    /// How many sleeps follow the next spin that is for nothing.
+    without: u32,
+    left: u32,
+}
+
+impl Spins {
+    /// Returns whether the padder is wanted.
+    fn spin_until(&mut self, is_wanted: impl Fn() -> bool) -> bool {
+        if self.left > 0 {
+            self.left -= 1;
+            return false;
+        }
+        let end = Deadline::after(Some(MAX_SPIN));
+        while !end.is_over() {
+            if is_wanted() {
+                self.without = 0;
+                return true;
+            }
+            (0..64).for_each(|_| hint::spin_loop());
+        }
+        self.without = (2 * self.without + 1).min(63);
+        self.left = self.without;
+        false
     }
 }
 
@@ -311,6 +348,7 @@ impl Drop for Handle {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
@@ -331,5 +369,23 @@ mod tests {
         assert!(died.is_err());
         assert_eq!(before.ring().try_take(), Err(TakeError::Closed));
         assert_eq!(serve().ring().try_take(), Err(TakeError::Closed));
+    }
+    #[test]
+    fn spins_that_are_for_nothing_become_rare() {
+        let mut spins = Spins::default();
+        let mut spun = |is_wanted| {
+            let asked = Cell::new(false);
+            let found = spins.spin_until(|| {
+                asked.set(true);
+                is_wanted
+            });
+            assert!(!found || is_wanted);
+            asked.get()
+        };
+        let sleeps: Vec<_> = (0..200).filter(|_| spun(false)).collect();
+        assert_eq!(sleeps, [0, 2, 6, 14, 30, 62, 126, 190]);
+        // The next spin finds demand, and so do others at once.
+        assert!((0..100).map(|_| spun(true)).is_sorted());
+        assert!(spun(true));
     }
 }

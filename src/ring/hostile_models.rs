@@ -271,7 +271,9 @@ fn beside_sleepers(writes: &[(Word, Write)]) {
     let (taker, closer) = (Arc::clone(&ring), producer.ring().clone());
     let sleepers = [
         thread::spawn(move || producer.wait_for_demand(None)),
-        thread::spawn(move || taker.park(None)),
+        thread::spawn(move || {
+            taker.park(None);
+        }),
     ];
     closer.close();
     peer.join().expect("no panic");

@@ -123,7 +123,9 @@ fn sleeper(ring: &Arc<RingBuffer>) -> thread::JoinHandle<Result<u64, TakeError>>
     thread::spawn(move || {
         loop {
             match ring.try_take() {
-                Err(TakeError::Empty) => ring.park(None),
+                Err(TakeError::Empty) => {
+                    ring.park(None);
+                }
                 taken => {
                     ring.call_next_taker();
                     return taken;

@@ -29,6 +29,11 @@ impl Event {
         Self::Own(EventCount::new(fork_token))
     }
 
+    /// Returns whether other processes can wait and notify.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
     /// Returns where the takers of a shared ring wait for runs.
     pub(crate) fn published(memory: &WipeOnForkMemory<RingWords>) -> Self {
         Self::shared(memory, |words| &words.published)

@@ -89,21 +89,6 @@ impl EventCount {
         Self { fork_token, waiting, mutex, signal: Condvar::new() }
     }
 
-    /// Returns an event that nobody notifies, for tasks that look again by a timer. Each process has one.
-    #[cfg(not(uidring_loom))]
-    pub(crate) fn never() -> &'static Self {
-        static NEVER: super::PushList<EventCount> = super::PushList::new();
-        loop {
-            let newest = NEVER.newest();
-            let ours = newest.filter(|event| !event.fork_token.is_forked_child());
-            // `register` fails in a forked child of the event's process.
-            if let Some(event) = ours {
-                return event;
-            }
-            NEVER.push_after(newest, Self::new(ForkToken::current()));
-        }
-    }
-
     /// Waits until `ready` returns true, for at most `timeout`. Returns the last answer.
     ///
     /// May return `false` early, because a wake-up does not restart the timeout: the caller decides
@@ -183,8 +168,9 @@ impl EventCount {
         }
     }
 
+    /// Returns whether somebody waits who has not been called.
     #[inline]
-    fn has_waiters(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         // Pairs with the fences in `wait` and `register`: either this sees `waiting` raised, or the
         // waiter's look at its condition sees the caller's change.
         fence(Ordering::SeqCst);
@@ -257,13 +243,13 @@ impl Listener<'_> {
         contained(|| drop(before));
         if event.fork_token.is_forked_child() { Err(Forked) } else { Ok(()) }
     }
-}
 
-impl Drop for Listener<'_> {
-    fn drop(&mut self) {
-        let Some(number) = self.number.filter(|_| !self.event.fork_token.is_forked_child()) else {
+    /// Gives up the place. Passes a call on that may have come since the task last looked at its condition.
+    pub(crate) fn leave(&mut self) {
+        let Some(number) = self.number.take() else { return };
+        if self.event.fork_token.is_forked_child() {
             return;
-        };
+        }
         let mut waiters = Guard::new(lock(&self.event.mutex));
         let waker = waiters.tasks.as_mut().and_then(|tasks| tasks.wakers.remove(&number));
         self.event.note_waiting(&waiters);
@@ -273,9 +259,14 @@ impl Drop for Listener<'_> {
             Some(waker) => {
                 contained(|| drop(waker));
             }
-            // The task was called, and may not have looked at its condition since.
             None => self.event.notify_one(),
         }
+    }
+}
+
+impl Drop for Listener<'_> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

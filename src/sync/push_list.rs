@@ -1,6 +1,6 @@
 //! A list that only grows. A forked child can read it, whatever the parent's threads were doing at the fork.
 
-// Follows raw pointers, to nodes that are never freed.
+// Follows raw pointers, to nodes that live as long as the list.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -12,38 +12,40 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// points to, and a fork that copies a store of a thread also copies the thread's earlier stores. So a
 /// child finds the list whole.
 #[derive(Debug)]
-pub(crate) struct PushList<T: 'static> {
+pub(crate) struct PushList<T> {
     newest: AtomicPtr<Node<T>>,
 }
 
 #[derive(Debug)]
-struct Node<T: 'static> {
+struct Node<T> {
     value: T,
-    older: Option<&'static Node<T>>,
+    older: *mut Node<T>,
 }
 
-impl<T: Sync> PushList<T> {
+// `Send` as well, because the thread that drops the list drops all values.
+impl<T: Send + Sync> PushList<T> {
     pub(crate) const fn new() -> Self {
         Self { newest: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Returns the newest value.
-    pub(crate) fn newest(&self) -> Option<&'static T> {
+    pub(crate) fn newest(&self) -> Option<&T> {
         self.head().map(|node| &node.value)
     }
 
     /// Iterates over the values, newest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static T> + use<T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let mut next = self.head();
         std::iter::from_fn(move || {
             let node = next?;
-            next = node.older;
+            // SAFETY: as in `head`.
+            next = unsafe { node.older.as_ref() };
             Some(&node.value)
         })
     }
 
     /// Pushes the value if `newest` is still the newest one. Otherwise drops it and returns `None`.
-    pub(crate) fn push_after(&self, newest: Option<&'static T>, value: T) -> Option<&'static T> {
+    pub(crate) fn push_after(&self, newest: Option<&T>, value: T) -> Option<&T> {
         let older = self.head();
         let is_as_seen = match (older, newest) {
             (None, None) => true,
@@ -53,12 +55,12 @@ impl<T: Sync> PushList<T> {
         if !is_as_seen {
             return None;
         }
+        let older = older.map_or(ptr::null_mut(), |node| ptr::from_ref(node).cast_mut());
         let node = Box::into_raw(Box::new(Node { value, older }));
-        let expected = older.map_or(ptr::null_mut(), |node| ptr::from_ref(node).cast_mut());
         // Release: pairs with the Acquire in `head`, which then sees the node complete. Relaxed on
         // failure: the pointer found is not followed.
-        match self.newest.compare_exchange(expected, node, Ordering::Release, Ordering::Relaxed) {
-            // SAFETY: the node is complete, and published nodes are never freed.
+        match self.newest.compare_exchange(older, node, Ordering::Release, Ordering::Relaxed) {
+            // SAFETY: the node is complete, and lives as long as the list.
             Ok(_) => Some(unsafe { &(*node).value }),
             Err(_) => {
                 // SAFETY: the pointer comes from `Box::into_raw` above, and nobody else has it.
@@ -68,12 +70,23 @@ impl<T: Sync> PushList<T> {
         }
     }
 
-    fn head(&self) -> Option<&'static Node<T>> {
+    fn head(&self) -> Option<&Node<T>> {
         // Acquire: pairs with the Release in `push_after`, so this node is complete. So are the older
         // ones: whoever pushed this one had acquired them.
         let node = self.newest.load(Ordering::Acquire);
-        // SAFETY: it is null, or a node that `push_after` published, which is never freed or changed.
+        // SAFETY: it is null, or a node that `push_after` published, which is not changed, and freed only with the list.
         unsafe { node.as_ref() }
+    }
+}
+
+impl<T> Drop for PushList<T> {
+    fn drop(&mut self) {
+        let mut next = *self.newest.get_mut();
+        while !next.is_null() {
+            // SAFETY: the pointer comes from `Box::into_raw` in `push_after`, and no borrow of the list is left.
+            let node = unsafe { Box::from_raw(next) };
+            next = node.older;
+        }
     }
 }
 

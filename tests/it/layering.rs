@@ -122,6 +122,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("ring/death_models.rs", "std::sync::atomic"),
     ("ring/hostile_models.rs", "loom::"),
     ("generator/task_models.rs", "loom::"),
+    ("generator/shared_ring/caller_models.rs", "loom::"),
     ("future/models.rs", "loom::"),
     ("future/models.rs", "Mutex"),
     ("future/models.rs", "Condvar"),

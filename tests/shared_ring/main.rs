@@ -10,6 +10,7 @@ mod foreign;
 mod many;
 mod refused;
 mod scribbler;
+mod tasks;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -280,6 +281,7 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
                 let is_paused = |error| matches!(error, TakeError::OwnerPaused { .. });
                 let refused = asks.try_next_uid().is_err_and(is_paused)
                     && tries.next_uid().is_err_and(is_paused)
+                    && futures_executor::block_on(tries.next_uid_async()).is_err_and(is_paused)
                     && asks.try_fill(&mut [Uid::default()]).is_err_and(is_paused);
                 // Handles without a limit still take what is left.
                 let others_take = ring.try_next_uid().is_ok();
@@ -297,33 +299,4 @@ fn a_stopped_owner_is_noticed_by_who_asks() {
         }
     });
     assert_eq!(owner.uids(), [1; 5]);
-}
-
-/// Tasks of a child wait and get uids, although the child has none of the parent's threads.
-#[test]
-fn tasks_of_a_child_wait_for_the_owner() {
-    let _alone = alone();
-    let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
-    let theirs = clock.clone();
-    let generator = small(|builder| builder.clock(theirs).max_borrow(Duration::ZERO));
-    let ring = generator.shared_ring().expect("shared");
-    // A task of the parent takes first.
-    let taken = futures_executor::block_on(async { ring.next_uid_async().await });
-    taken.expect("ready");
-    let child = fork(|to| {
-        let two = async {
-            for _ in 0..40 {
-                write(&[ring.next_uid_async().await.expect("waits").get()], to);
-            }
-        };
-        futures_executor::block_on(two);
-    });
-    // A tick has 16 uids.
-    for _ in 0..5 {
-        thread::sleep(Duration::from_millis(50));
-        clock.advance(Duration::from_secs(1));
-    }
-    let uids = child.uids();
-    assert_eq!(uids.len(), 40);
-    assert!(uids.is_sorted_by(|a, b| a < b));
 }

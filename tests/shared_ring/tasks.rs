@@ -1,0 +1,133 @@
+//! Tasks that wait at a shared ring.
+
+use std::fs;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use uidring::clock::ManualClock;
+use uidring::{CachedUidGenerator, TakeError, Timestamp};
+use uidring_testkit::fork::{Fork, alone};
+
+use super::{fork, small, write};
+
+/// A generator that does not borrow, and its clock.
+fn by_clock() -> (CachedUidGenerator, ManualClock) {
+    let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
+    let theirs = clock.clone();
+    (small(|builder| builder.clock(theirs).max_borrow(Duration::ZERO)), clock)
+}
+
+fn poll<F: Future>(task: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    task.poll(&mut Context::from_waker(waker))
+}
+
+/// How many threads of this process call tasks.
+fn callers() -> usize {
+    let threads = fs::read_dir("/proc/self/task").expect("a folder");
+    let names =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "uidring-tasks").count()
+}
+
+/// Tasks of a child wait and get uids, although the child has none of the parent's threads.
+#[test]
+fn tasks_of_a_child_wait_for_the_owner() {
+    let _alone = alone();
+    let (generator, clock) = by_clock();
+    let ring = generator.shared_ring().expect("shared");
+    // A task of the parent waits first.
+    while ring.try_next_uid().is_ok() {}
+    assert!(poll(pin!(ring.next_uid_async()), Waker::noop()).is_pending());
+    let child = fork(|to| {
+        for _ in 0..40 {
+            write(&[block_on(ring.next_uid_async()).expect("waits").get()], to);
+        }
+    });
+    // A tick has 16 uids.
+    for _ in 0..5 {
+        thread::sleep(Duration::from_millis(50));
+        clock.advance(Duration::from_secs(1));
+    }
+    let uids = child.uids();
+    assert_eq!(uids.len(), 40);
+    assert!(uids.is_sorted_by(|a, b| a < b));
+}
+
+#[test]
+fn one_thread_calls_the_tasks_of_a_handle_until_it_is_dropped() {
+    let _alone = alone();
+    let (generator, _clock) = by_clock();
+    let ring = generator.shared_ring().expect("shared");
+    block_on(ring.next_uid_async()).expect("ready");
+    while ring.try_next_uid().is_ok() {}
+    assert_eq!(callers(), 0);
+    for _ in 0..2 {
+        assert!(poll(pin!(ring.next_uid_async()), Waker::noop()).is_pending());
+        assert_eq!(callers(), 1);
+    }
+    drop(ring);
+    let start = Instant::now();
+    while callers() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(30), "the thread ends");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[derive(Default)]
+struct Counts(AtomicU64);
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_closed_handle_releases_its_tasks() {
+    let _alone = alone();
+    let (generator, _clock) = by_clock();
+    let ring = generator.shared_ring().expect("shared");
+    while ring.try_next_uid().is_ok() {}
+    let calls = Arc::<Counts>::default();
+    let mut tasks = [(); 3].map(|()| Box::pin(ring.next_uid_async()));
+    for task in &mut tasks {
+        assert!(poll(task.as_mut(), &Waker::from(Arc::clone(&calls))).is_pending());
+    }
+    ring.close();
+    assert!(calls.0.load(Ordering::Relaxed) >= 3);
+    for task in &mut tasks {
+        assert_eq!(poll(task.as_mut(), Waker::noop()), Poll::Ready(Err(TakeError::Closed)));
+    }
+}
+
+struct Forks(Fork);
+
+impl Wake for Forks {
+    fn wake(self: Arc<Self>) {
+        self.0.here();
+    }
+}
+
+/// The child consists of the thread that calls tasks, which ends.
+#[test]
+fn a_waker_may_fork_in_the_thread_that_calls_it() {
+    let _alone = alone();
+    let (generator, clock) = by_clock();
+    let ring = generator.shared_ring().expect("shared");
+    while ring.try_next_uid().is_ok() {}
+    let fork = Fork::new();
+    fork.arm_all();
+    let mut task = pin!(ring.next_uid_async());
+    assert!(poll(task.as_mut(), &Waker::from(Arc::new(Forks(fork.clone())))).is_pending());
+    clock.advance(Duration::from_secs(1));
+    while !fork.has_happened() {
+        thread::yield_now();
+    }
+    assert!(fork.child_ends());
+    block_on(task).expect("the owner has published");
+}
