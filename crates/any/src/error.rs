@@ -1,10 +1,12 @@
 //! Why any generator handed out no id.
 
+use std::fmt;
+
 use uidring::segment::SegmentError;
 use uidring::{Error, FillError, TakeError};
 
 /// Why an [`AnyGenerator`](crate::AnyGenerator) handed out no id.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnyTakeError {
     /// From a cached or clock-driven generator.
@@ -17,6 +19,15 @@ pub enum AnyTakeError {
 
 /// A [`fill`](crate::AnyGenerator::fill) that stopped early.
 pub type AnyFillError = FillError<AnyTakeError>;
+
+impl fmt::Debug for AnyTakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uid(error) => fmt::Debug::fmt(error, f),
+            Self::Segment(error) => fmt::Debug::fmt(error, f),
+        }
+    }
+}
 
 impl From<SegmentError> for AnyTakeError {
     #[cold]

@@ -10,7 +10,7 @@ use uidring::{
 };
 use uidring_store::TableError;
 
-use crate::{AnyFillError, AnyTakeError};
+use crate::error::{AnyFillError, AnyTakeError};
 
 /// How many ids of a segment to convert at once.
 const PORTION: usize = 256;

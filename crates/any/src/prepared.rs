@@ -9,7 +9,7 @@ use uidring::policy::TakePolicy;
 use uidring::segment::SegmentStore;
 use uidring::{Error, PerThreadGenerator, SegmentGenerator};
 
-use crate::{AnyGenerator, OtherGenerator, TagGenerator};
+use crate::generator::{AnyGenerator, OtherGenerator, TagGenerator};
 
 /// A generator with checked options that is not yet opened. Code can set what a URL cannot.
 #[derive(Debug)]
