@@ -39,6 +39,8 @@ impl TestedEngine for MariaDbServers {
         (&["--log-bin", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=3"], None),
         // Without the binary log there is nothing to be synced.
         (&["--skip-log-bin", "--sync-binlog=0", FLUSH], None),
+        // It could be a node of a Galera cluster, but is none.
+        (&["--wsrep-provider=/usr/lib/galera/libgalera_smm.so", "--wsrep-on=OFF", FLUSH], None),
     ];
     const KEYS_AFTER_A_CRASH: RangeInclusive<u64> = 1..=1;
     const TABLES: [&'static str; 3] = ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"];
