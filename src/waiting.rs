@@ -35,7 +35,7 @@ pub(crate) trait Waiting {
     /// Where tasks wait. The event changes when a generator continues with a new ring.
     fn event(&self) -> &EventCount;
 
-    /// Shortens the time until a task tries again, if nobody would wake it.
+    /// Arranges for a task to be woken, or shortens the time until it tries again if nobody would wake it.
     fn next_try(&self, left: Option<Duration>) -> Option<Duration> {
         left
     }

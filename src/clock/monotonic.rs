@@ -93,12 +93,7 @@ impl Monotonic for SystemMonotonic {
 #[cfg(not(uidring_loom))]
 fn since_first_look() -> Duration {
     static FIRST: PushList<Instant> = PushList::new();
-    loop {
-        if let Some(first) = FIRST.newest() {
-            return first.elapsed();
-        }
-        FIRST.push_after(None, Instant::now());
-    }
+    FIRST.newest_or(|_| true, Instant::now).elapsed()
 }
 
 /// The models have no deadlines.

@@ -119,19 +119,12 @@ static PROCESSES: PushList<Process> = PushList::new();
 
 impl Process {
     fn current() -> &'static Self {
-        loop {
-            let newest = PROCESSES.newest();
-            if let Some(process) = newest.filter(|process| !process.leased.is_forked()) {
-                return process;
-            }
+        let make = || {
             // Relaxed: registrations of this process come after the push, and the number only grows.
             let first = NEXT.load(Ordering::Relaxed);
-            let process =
-                Self { first, leased: ForkGuarded::new(ForkToken::current(), Vec::new()) };
-            if let Some(process) = PROCESSES.push_after(newest, process) {
-                return process;
-            }
-        }
+            Self { first, leased: ForkGuarded::new(ForkToken::current(), Vec::new()) }
+        };
+        PROCESSES.newest_or(|process| !process.leased.is_forked(), make)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
 use crate::sync::{
     AtomicBool, AtomicU64, EventCount, ForkToken, Ordering, Owner, PushList, RingWords,
-    WipeOnForkMemory,
+    WipeOnForkMemory, fence,
 };
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
@@ -36,7 +36,7 @@ const NO_MARK: u64 = u64::MAX;
 /// How long a taker that waits for a stopped owner sleeps before it looks again.
 const NAP: Duration = Duration::from_millis(10);
 
-/// How long a task sleeps if no thread can be started that would call it.
+/// How long a task sleeps if no thread can be started to call it.
 const UNCALLED_NAP: Duration = Duration::from_millis(2);
 
 /// Takes uids from a generator's ring in any process that shares it: the generator's own, its forked children, and
@@ -57,8 +57,8 @@ const UNCALLED_NAP: Duration = Duration::from_millis(2);
 /// Uids are strictly ordered over all processes: if one take returns before another begins, its uid is smaller.
 ///
 /// Takes never pad. If nothing is ready, they wake the padder in the generator's process. Once that process has ended,
-/// they return [`TakeError::OwnerEnded`]. The first task that waits in a process starts a thread there, which wakes the
-/// handle's tasks until the handle is dropped. A call or future that was under way when its process was forked returns
+/// they return [`TakeError::OwnerEnded`]. The first task that waits at a handle starts a thread, which wakes the handle's
+/// tasks in this process until the handle is dropped. A call or future that was under way when its process was forked returns
 /// [`TakeError::Forked`] in the child, where later takes succeed.
 #[derive(Debug)]
 pub struct SharedRing {
@@ -240,13 +240,8 @@ impl SharedRing {
     }
 
     fn task_caller(&self) -> &TaskCaller {
-        loop {
-            let newest = self.task_callers.newest();
-            match newest {
-                Some(caller) if !caller.is_forked() => return caller,
-                _ => self.task_callers.push_after(newest, TaskCaller::new(Arc::clone(&self.ring))),
-            };
-        }
+        let make = || TaskCaller::new(Arc::clone(&self.ring));
+        self.task_callers.newest_or(|caller| !caller.is_forked(), make)
     }
 }
 
@@ -295,6 +290,8 @@ impl UidGenerator for SharedRing {
     fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.usual_mark.store(NO_MARK, Ordering::Relaxed);
+        // Pairs with the fence in `EventCount`: a task that registers meanwhile sees the handle closed, or is called here.
+        fence(Ordering::SeqCst);
         if let Some(caller) = self.task_callers.newest() {
             caller.tasks().notify();
         }
@@ -357,7 +354,7 @@ impl Waiting for SharedRing {
     }
 
     fn next_try(&self, left: Option<Duration>) -> Option<Duration> {
-        match self.task_caller().expect_task() {
+        match self.task_caller().call_later() {
             true => left,
             false => Some(left.map_or(UNCALLED_NAP, |left| left.min(UNCALLED_NAP))),
         }

@@ -281,8 +281,9 @@ const MAX_SPIN: Duration = Duration::from_micros(20);
 /// that were for nothing, up to 63 sleeps follow without one.
 #[derive(Default)]
 struct Spins {
-    /// How many sleeps follow the next spin that is for nothing.
+    /// How many sleeps followed the last spin without another one; 0 if it was not for nothing.
     without: u32,
+    /// How many of them are left.
     left: u32,
 }
 
@@ -294,16 +295,16 @@ impl Spins {
             return false;
         }
         let end = Deadline::after(Some(MAX_SPIN));
-        while !end.is_over() {
-            if is_wanted() {
-                self.without = 0;
-                return true;
+        while !is_wanted() {
+            if end.is_over() {
+                self.without = (2 * self.without + 1).min(63);
+                self.left = self.without;
+                return false;
             }
             (0..64).for_each(|_| hint::spin_loop());
         }
-        self.without = (2 * self.without + 1).min(63);
-        self.left = self.without;
-        false
+        self.without = 0;
+        true
     }
 }
 
@@ -370,6 +371,7 @@ mod tests {
         assert_eq!(before.ring().try_take(), Err(TakeError::Closed));
         assert_eq!(serve().ring().try_take(), Err(TakeError::Closed));
     }
+
     #[test]
     fn spins_that_are_for_nothing_become_rare() {
         let mut spins = Spins::default();

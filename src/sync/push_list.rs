@@ -22,7 +22,8 @@ struct Node<T> {
     older: *mut Node<T>,
 }
 
-// `Send` as well, because the thread that drops the list drops all values.
+// `AtomicPtr` makes every list `Send` and `Sync`. Only lists of values that are both have methods, so no other list has
+// any value.
 impl<T: Send + Sync> PushList<T> {
     pub(crate) const fn new() -> Self {
         Self { newest: AtomicPtr::new(ptr::null_mut()) }
@@ -46,8 +47,10 @@ impl<T: Send + Sync> PushList<T> {
 
     /// Pushes the value if `newest` is still the newest one. Otherwise drops it and returns `None`.
     pub(crate) fn push_after(&self, newest: Option<&T>, value: T) -> Option<&T> {
-        let older = self.head();
-        let is_as_seen = match (older, newest) {
+        // Acquire: as in `head`.
+        let older = self.newest.load(Ordering::Acquire);
+        // SAFETY: as in `head`.
+        let is_as_seen = match (unsafe { older.as_ref() }, newest) {
             (None, None) => true,
             (Some(node), Some(seen)) => ptr::eq(&raw const node.value, seen),
             _ => false,
@@ -55,7 +58,6 @@ impl<T: Send + Sync> PushList<T> {
         if !is_as_seen {
             return None;
         }
-        let older = older.map_or(ptr::null_mut(), |node| ptr::from_ref(node).cast_mut());
         let node = Box::into_raw(Box::new(Node { value, older }));
         // Release: pairs with the Acquire in `head`, which then sees the node complete. Relaxed on
         // failure: the pointer found is not followed.
@@ -66,6 +68,19 @@ impl<T: Send + Sync> PushList<T> {
                 // SAFETY: the pointer comes from `Box::into_raw` above, and nobody else has it.
                 drop(unsafe { Box::from_raw(node) });
                 None
+            }
+        }
+    }
+
+    /// Returns the newest value if it is `ours`, or else pushes one.
+    pub(crate) fn newest_or(&self, ours: impl Fn(&T) -> bool, make: impl Fn() -> T) -> &T {
+        loop {
+            let newest = self.newest();
+            if let Some(value) = newest.filter(|value| ours(value)) {
+                return value;
+            }
+            if let Some(value) = self.push_after(newest, make()) {
+                return value;
             }
         }
     }
@@ -83,7 +98,7 @@ impl<T> Drop for PushList<T> {
     fn drop(&mut self) {
         let mut next = *self.newest.get_mut();
         while !next.is_null() {
-            // SAFETY: the pointer comes from `Box::into_raw` in `push_after`, and no borrow of the list is left.
+            // SAFETY: each node's pointer comes from `Box::into_raw` in `push_after`, and no borrow of the list is left.
             let node = unsafe { Box::from_raw(next) };
             next = node.older;
         }
@@ -93,6 +108,7 @@ impl<T> Drop for PushList<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::thread;
 
     #[test]
@@ -120,5 +136,17 @@ mod tests {
         assert_eq!(LIST.push_after(Some(first), 3), Some(&3));
         assert_eq!(LIST.push_after(Some(first), 4), None);
         assert!(LIST.iter().eq([&3, &1]));
+    }
+
+    #[test]
+    fn a_dropped_list_drops_each_value_once() {
+        let value = Arc::new(());
+        let list = PushList::new();
+        for count in 1..4 {
+            assert!(list.push_after(list.newest(), Arc::clone(&value)).is_some());
+            assert_eq!(list.iter().count(), count);
+        }
+        drop(list);
+        assert_eq!(Arc::strong_count(&value), 1);
     }
 }

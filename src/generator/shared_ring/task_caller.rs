@@ -13,7 +13,7 @@ use crate::sync::{
 mod models;
 
 /// The tasks of one process, and a thread that waits at the ring for them. The first task that waits starts the thread.
-/// A forked child needs a new caller.
+/// A forked child needs a new caller. There, `calls` of the old one stays in memory, because the thread had a share in it.
 #[derive(Debug)]
 pub(super) struct TaskCaller {
     calls: Arc<Calls>,
@@ -48,16 +48,18 @@ impl TaskCaller {
         &self.calls.tasks
     }
 
-    /// Arranges for a task to be called, after it has registered at `tasks` and found nothing. Returns false if no thread
-    /// can be started, and in a forked child.
-    pub(super) fn expect_task(&self) -> bool {
+    /// Makes sure that a task is called which has registered at `tasks` and then found nothing. Returns false if no thread
+    /// can be started for that.
+    pub(super) fn call_later(&self) -> bool {
         let Ok(mut has_thread) = self.has_thread.lock() else { return false };
         if !*has_thread {
             let calls = Arc::clone(&self.calls);
             *has_thread = start_thread("uidring-tasks", move || calls.run()).is_ok();
         }
+        let is_sure = *has_thread;
+        drop(has_thread);
         self.calls.wanted.notify();
-        *has_thread
+        is_sure
     }
 }
 
@@ -85,27 +87,29 @@ impl Calls {
         self.wanted.notify();
     }
 
-    /// Waits at the ring while tasks wait, and calls them.
+    /// Calls tasks, one after the other, while any wait and something is ready.
     fn run(&self) {
         // A waker that takes uids must not wait for this thread.
         let _scope = NoBlockScope::begin();
         // If a waker forks, the child consists of this thread, which ends.
         let has_ended =
             || self.has_ended.load(Ordering::Relaxed) || self.fork_token.is_forked_child();
-        let mut next_look = Deadline::after(Some(MAX_SLEEP));
+        // Models have no time.
+        let a_sleep_later = || Deadline::after((!cfg!(uidring_loom)).then_some(MAX_SLEEP));
+        let mut next_look = a_sleep_later();
         loop {
             self.wanted.wait(None, || has_ended() || self.tasks.has_waiters());
             if has_ended() {
                 return;
             }
-            if self.ring.park(None) {
+            if self.ring.park(next_look.remaining()) {
                 self.tasks.notify_one();
                 // If the task is dropped before it takes, it cannot pass the call on to other processes.
                 self.ring.call_next_taker();
             } else if next_look.is_over() {
                 // The tasks see whether the owner has ended.
                 self.tasks.notify();
-                next_look = Deadline::after(Some(MAX_SLEEP));
+                next_look = a_sleep_later();
             }
         }
     }
