@@ -46,9 +46,12 @@ impl RingBuffer {
     /// [`wait`](Self::wait) for a taker that tries to take afterwards, and then
     /// [wakes the next one](Self::call_next_taker) itself. Returns whether it can stop waiting.
     pub(crate) fn park(&self, timeout: Option<Duration>) -> bool {
-        let is_ready = || self.why_closed().is_some() || self.has_next();
-        // Who need not sleep announces nothing, so that nobody wakes it.
-        is_ready() || self.published.wait(timeout, is_ready)
+        self.published.wait(timeout, || self.is_ready())
+    }
+
+    /// Returns whether takers that wait can try again.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.why_closed().is_some() || self.has_next()
     }
 
     /// Wakes another taker that waits, if there is something for it.

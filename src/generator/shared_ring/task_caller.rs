@@ -102,7 +102,8 @@ impl Calls {
             if has_ended() {
                 return;
             }
-            if self.ring.park(next_look.remaining()) {
+            // Looks first: if the thread need not sleep, it announces nothing, and nobody wakes it.
+            if self.ring.is_ready() || self.ring.park(next_look.remaining()) {
                 self.tasks.notify_one();
                 // If the task is dropped before it takes, it cannot pass the call on to other processes.
                 self.ring.call_next_taker();
