@@ -277,13 +277,13 @@ impl<'a> Rings<'a> {
 /// The longest time that a padder spins: about what a sleep and a wake-up cost.
 const MAX_SPIN: Duration = Duration::from_micros(20);
 
-/// Lets the padder of a shared ring spin before it sleeps, so that fast takers need no system call to wake it. After spins
-/// that were for nothing, up to 63 sleeps follow without one.
+/// Lets the padder of a shared ring spin before it sleeps, so that fast takers need no system call to wake it. After a spin
+/// that finds no demand, the padder does not spin before the next sleeps: 1 after the first such spin, then 3, up to 63.
 #[derive(Default)]
 struct Spins {
-    /// How many sleeps followed the last spin without another one; 0 if it was not for nothing.
-    without: u32,
-    /// How many of them are left.
+    /// How many sleeps came without a spin after the last spin; 0 if that found demand.
+    skipped: u32,
+    /// How many more do.
     left: u32,
 }
 
@@ -297,13 +297,13 @@ impl Spins {
         let end = Deadline::after(Some(MAX_SPIN));
         while !is_wanted() {
             if end.is_over() {
-                self.without = (2 * self.without + 1).min(63);
-                self.left = self.without;
+                self.skipped = (2 * self.skipped + 1).min(63);
+                self.left = self.skipped;
                 return false;
             }
             (0..64).for_each(|_| hint::spin_loop());
         }
-        self.without = 0;
+        self.skipped = 0;
         true
     }
 }
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn spins_that_are_for_nothing_become_rare() {
+    fn spins_that_find_no_demand_become_rare() {
         let mut spins = Spins::default();
         let mut spun = |is_wanted| {
             let asked = Cell::new(false);

@@ -13,7 +13,7 @@ use crate::sync::{
 mod models;
 
 /// The tasks of one process, and a thread that waits at the ring for them. The first task that waits starts the thread.
-/// A forked child needs a new caller. There, `calls` of the old one stays in memory, because the thread had a share in it.
+/// A forked child needs a new caller. The old one's `calls` stays in the child's memory, because the thread shares it.
 #[derive(Debug)]
 pub(super) struct TaskCaller {
     calls: Arc<Calls>,
@@ -48,8 +48,8 @@ impl TaskCaller {
         &self.calls.tasks
     }
 
-    /// Makes sure that a task is called which has registered at `tasks` and then found nothing. Returns false if no thread
-    /// can be started for that.
+    /// Makes sure that a task is called. The task has registered at `tasks`, and then found nothing. Returns false if no
+    /// thread can be started.
     pub(super) fn call_later(&self) -> bool {
         let Ok(mut has_thread) = self.has_thread.lock() else { return false };
         if !*has_thread {
@@ -102,7 +102,7 @@ impl Calls {
             if has_ended() {
                 return;
             }
-            // Looks first: if the thread need not sleep, it announces nothing, and nobody wakes it.
+            // Looks first: a thread that announces a sleep costs the next publication a system call.
             if self.ring.is_ready() || self.ring.park(next_look.remaining()) {
                 self.tasks.notify_one();
                 // If the task is dropped before it takes, it cannot pass the call on to other processes.
