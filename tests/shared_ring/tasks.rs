@@ -83,6 +83,42 @@ fn wait_for_no_caller() {
     }
 }
 
+/// The owner is killed while a task of its child waits.
+#[test]
+fn a_task_that_waits_sees_the_owner_end() {
+    let _alone = alone();
+    let owner = fork(|to| {
+        let (generator, _clock) = by_clock();
+        let ring = generator.shared_ring().expect("shared");
+        while ring.try_next_uid().is_ok() {}
+        let parent = std::process::id();
+        // SAFETY: as in `fork`.
+        if unsafe { libc::fork() } == 0 {
+            let kill = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(120));
+                let now = Instant::now();
+                // SAFETY: the parent waits in `park` until then.
+                unsafe { libc::kill(parent as libc::pid_t, libc::SIGKILL) };
+                now
+            });
+            let has_ended = block_on(ring.next_uid_async()) == Err(TakeError::OwnerEnded);
+            let seen = Instant::now();
+            let late = seen.saturating_duration_since(kill.join().expect("no panic"));
+            write(&[has_ended.into(), late.as_millis() as u64], to);
+            // SAFETY: as in `fork`.
+            unsafe { libc::_exit(0) };
+        }
+        loop {
+            thread::park();
+        }
+    });
+    let [has_ended, millis] = owner.uids().try_into().expect("two words");
+    assert_eq!(has_ended, 1);
+    println!("a waiting task sees the owner's end after {millis} ms");
+    // Much later only if nobody called it. A busy machine may need longer than the 50 ms.
+    assert!(millis < 5_000, "{millis} ms");
+}
+
 #[derive(Default)]
 struct Counts(AtomicU64);
 
