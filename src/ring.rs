@@ -7,7 +7,7 @@
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
 #[cfg(all(test, uidring_loom))]
-mod death_models;
+pub(crate) mod death_models;
 mod fill;
 #[cfg(all(test, uidring_loom))]
 mod hostile_models;

@@ -5,7 +5,7 @@
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -125,14 +125,6 @@ fn a_task_in_a_child_takes_nothing_and_does_not_hang() {
     }
 }
 
-struct Forks(Fork);
-
-impl Wake for Forks {
-    fn wake(self: Arc<Self>) {
-        self.0.here();
-    }
-}
-
 /// After it calls the waker, the close goes on on both sides.
 #[test]
 fn a_waker_may_fork() {
@@ -141,7 +133,7 @@ fn a_waker_may_fork() {
         taken: impl Future<Output = Result<Uid, TakeError>>,
         fork: &Fork,
     ) -> Vec<u64> {
-        let waker = Waker::from(Arc::new(Forks(fork.clone())));
+        let waker = Waker::from(Arc::new(fork.clone()));
         let mut task = pin!(taken);
         assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         fork.arm(1);

@@ -7,7 +7,7 @@ use loom::thread;
 use super::*;
 use crate::sync::dies_after;
 
-fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 3_000;
@@ -15,7 +15,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// A producer, and two handles that stand for two other processes.
-fn shared() -> (Producer, [RingBuffer; 2]) {
+pub(crate) fn shared() -> (Producer, [RingBuffer; 2]) {
     let options = RingOptions::new(2).run_bits(1).spaced();
     let memory = WipeOnForkMemory::shared(options.runs() as usize).expect("memory");
     let (producer, ring) = RingBuffer::new(options.shared(memory)).expect("possible");

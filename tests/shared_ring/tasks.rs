@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use uidring::clock::ManualClock;
-use uidring::{CachedUidGenerator, TakeError, Timestamp};
+use uidring::{CachedUidGenerator, SharedRing, TakeError, Timestamp};
 use uidring_testkit::fork::{Fork, alone};
 
 use super::{fork, small, write};
@@ -20,6 +20,14 @@ fn by_clock() -> (CachedUidGenerator, ManualClock) {
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
     let theirs = clock.clone();
     (small(|builder| builder.clock(theirs).max_borrow(Duration::ZERO)), clock)
+}
+
+/// A generator that does not borrow, its clock, and a handle that finds nothing.
+fn dry() -> (CachedUidGenerator, ManualClock, SharedRing) {
+    let (generator, clock) = by_clock();
+    let ring = generator.shared_ring().expect("shared");
+    while ring.try_next_uid().is_ok() {}
+    (generator, clock, ring)
 }
 
 fn poll<F: Future>(task: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
@@ -38,10 +46,8 @@ fn callers() -> usize {
 #[test]
 fn tasks_of_a_child_wait_for_the_owner() {
     let _alone = alone();
-    let (generator, clock) = by_clock();
-    let ring = generator.shared_ring().expect("shared");
+    let (_generator, clock, ring) = dry();
     // A task of the parent waits first.
-    while ring.try_next_uid().is_ok() {}
     assert!(poll(pin!(ring.next_uid_async()), Waker::noop()).is_pending());
     let child = fork(|to| {
         for _ in 0..40 {
@@ -88,9 +94,7 @@ fn wait_for_no_caller() {
 fn a_task_that_waits_sees_the_owner_end() {
     let _alone = alone();
     let owner = fork(|to| {
-        let (generator, _clock) = by_clock();
-        let ring = generator.shared_ring().expect("shared");
-        while ring.try_next_uid().is_ok() {}
+        let (_generator, _clock, ring) = dry();
         let parent = std::process::id();
         // SAFETY: as in `fork`.
         if unsafe { libc::fork() } == 0 {
@@ -131,9 +135,7 @@ impl Wake for Counts {
 #[test]
 fn a_closed_handle_releases_its_tasks() {
     let _alone = alone();
-    let (generator, _clock) = by_clock();
-    let ring = generator.shared_ring().expect("shared");
-    while ring.try_next_uid().is_ok() {}
+    let (_generator, _clock, ring) = dry();
     let calls = Arc::<Counts>::default();
     let mut tasks = [(); 3].map(|()| Box::pin(ring.next_uid_async()));
     for task in &mut tasks {
@@ -146,25 +148,15 @@ fn a_closed_handle_releases_its_tasks() {
     }
 }
 
-struct Forks(Fork);
-
-impl Wake for Forks {
-    fn wake(self: Arc<Self>) {
-        self.0.here();
-    }
-}
-
 /// The child consists of the thread that calls tasks, which ends.
 #[test]
 fn a_waker_may_fork_in_the_thread_that_calls_it() {
     let _alone = alone();
-    let (generator, clock) = by_clock();
-    let ring = generator.shared_ring().expect("shared");
-    while ring.try_next_uid().is_ok() {}
+    let (_generator, clock, ring) = dry();
     let fork = Fork::new();
     fork.arm_all();
     let mut task = pin!(ring.next_uid_async());
-    assert!(poll(task.as_mut(), &Waker::from(Arc::new(Forks(fork.clone())))).is_pending());
+    assert!(poll(task.as_mut(), &Waker::from(Arc::new(fork.clone()))).is_pending());
     clock.advance(Duration::from_secs(1));
     while !fork.has_happened() {
         thread::yield_now();

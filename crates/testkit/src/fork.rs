@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -200,6 +201,13 @@ impl Fork {
             thread::sleep(Duration::from_millis(1));
         }
         false
+    }
+}
+
+/// A waker that calls `here`.
+impl Wake for Fork {
+    fn wake(self: Arc<Self>) {
+        self.here();
     }
 }
 

@@ -7,24 +7,8 @@ use crate::error::TakeError;
 use crate::future;
 use crate::future::models::{block_on, poll};
 use crate::policy::TakePolicy;
-use crate::ring::{Producer, RingOptions};
-use crate::sync::WipeOnForkMemory;
-
-fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 3_000;
-    builder.check(model);
-}
-
-/// A shared ring of two runs of up to two numbers.
-fn shared() -> (Producer, Arc<Calls>) {
-    let options = RingOptions::new(2).run_bits(1).spaced();
-    let memory = WipeOnForkMemory::shared(options.runs() as usize).expect("memory");
-    let (producer, ring) = RingBuffer::new(options.shared(memory)).expect("possible");
-    let takers = Arc::new(ring.for_all_processes());
-    (producer, Arc::new(Calls::new(takers, ForkToken::current())))
-}
+use crate::ring::Producer;
+use crate::ring::death_models::{check, shared};
 
 async fn take(calls: &Calls) -> Result<u64, TakeError> {
     let mut rejections = TakePolicy::Wait.rejections();
@@ -47,10 +31,11 @@ fn check_calls(
     model: impl Fn(&mut Producer, &Arc<Calls>, RingBuffer) + Send + Sync + Copy + 'static,
 ) {
     check(preemptions, move || {
-        let (mut producer, calls) = shared();
+        let (mut producer, [here, there]) = shared();
+        let calls = Arc::new(Calls::new(Arc::new(here), ForkToken::current()));
         let theirs = Arc::clone(&calls);
         let run = thread::spawn(move || theirs.run());
-        model(&mut producer, &calls, calls.ring.for_all_processes());
+        model(&mut producer, &calls, there);
         calls.end();
         // Stands for the timeout of the last sleep.
         producer.ring().close();

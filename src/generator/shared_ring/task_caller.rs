@@ -51,15 +51,15 @@ impl TaskCaller {
     /// Makes sure that a task is called. The task has registered at `tasks`, and then found nothing. Returns false if no
     /// thread can be started.
     pub(super) fn call_later(&self) -> bool {
-        let Ok(mut has_thread) = self.has_thread.lock() else { return false };
-        if !*has_thread {
+        let Ok(mut guard) = self.has_thread.lock() else { return false };
+        if !*guard {
             let calls = Arc::clone(&self.calls);
-            *has_thread = start_thread("uidring-tasks", move || calls.run()).is_ok();
+            *guard = start_thread("uidring-tasks", move || calls.run()).is_ok();
         }
-        let is_sure = *has_thread;
-        drop(has_thread);
+        let has_thread = *guard;
+        drop(guard);
         self.calls.wanted.notify();
-        is_sure
+        has_thread
     }
 }
 
@@ -108,7 +108,7 @@ impl Calls {
                 // If the task is dropped before it takes, it cannot pass the call on to other processes.
                 self.ring.call_next_taker();
             } else if next_look.is_over() {
-                // The tasks see whether the owner has ended.
+                // A task that is called checks whether the owner has ended.
                 self.tasks.notify();
                 next_look = a_sleep_later();
             }
