@@ -2,7 +2,7 @@
 
 use uidring_store::sql::Dialect;
 
-pub const DIALECT: Dialect = Dialect {
+pub static DIALECT: Dialect = Dialect {
     now: "UTC_TIMESTAMP(3)",
     now_plus: "UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND",
     // In UTC: a local time repeats when summer time ends.

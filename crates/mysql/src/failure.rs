@@ -1,56 +1,49 @@
 //! Explains errors of the driver by the server's codes, and says what to do about them.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 
 use mysql_async::{DriverError, Error, IoError, ServerError};
-use uidring_store::server::{Cause, Problem, State, Table};
+use uidring_store::server::{Cause, Failure, LOGIN, Problem, State};
 use uidring_store::{tls_error, tls_failed};
 
-/// An error of the driver.
-#[derive(Debug)]
-pub struct Failure(pub Error);
-
-/// Returns the problem for an error of the driver.
-pub fn failed(error: Error) -> Problem<Failure> {
-    Problem::Driver(Failure(error))
-}
-
-impl uidring_store::server::Failure for Failure {
-    fn state(&self) -> State {
-        match &self.0 {
-            Error::Server(error) => of_server(error).0,
-            Error::Io(IoError::Io(error)) => match error.kind() {
-                // The handshake failed: over TLS, or with something other than a MySQL server.
-                ErrorKind::InvalidData | ErrorKind::PermissionDenied => State::Lasting,
-                _ if is_gibberish(error) => State::Lasting,
-                _ => State::MayPass,
-            },
-            Error::Driver(DriverError::ConnectionClosed) => State::MayPass,
-            _ => State::Lasting,
+/// Classifies an error of the driver. Its texts contain no credentials, except those about URLs, which are dropped.
+pub fn failed(error: Error) -> Problem {
+    let is_answer = matches!(error, Error::Server(_));
+    let (state, advice, cause): (_, Cow<'static, str>, Option<Cause>) = match error {
+        Error::Server(error) => {
+            let (state, advice) = of_server(&error);
+            (state, advice.into(), Some(error.into()))
         }
-    }
-
-    fn is_answer(&self) -> bool {
-        matches!(self.0, Error::Server(_))
-    }
-
-    /// The driver's texts contain no credentials, except those about URLs, which are dropped.
-    fn into_cause(self) -> Option<Cause> {
-        match self.0 {
-            Error::Server(error) => Some(error.into()),
-            Error::Io(IoError::Io(error)) => Some(error.into()),
-            Error::Io(IoError::Tls(error)) => Some(error.into()),
-            Error::Driver(DriverError::NoClientSslFlagFromServer) | Error::Url(_) => None,
-            Error::Driver(error) => Some(error.into()),
-            Error::Other(error) => Some(error),
+        Error::Io(IoError::Io(error)) => {
+            let (state, advice) = of_connection(&error);
+            (state, advice, Some(error.into()))
         }
-    }
+        Error::Io(IoError::Tls(error)) => {
+            (State::Lasting, tls_failed(&error).into(), Some(error.into()))
+        }
+        Error::Driver(DriverError::NoClientSslFlagFromServer) => {
+            let advice = "TLS was asked for, and the server offers none; give it a certificate, or do without";
+            (State::Lasting, advice.into(), None)
+        }
+        Error::Driver(error @ DriverError::ConnectionClosed) => {
+            (State::MayPass, "the server closed the connection".into(), Some(error.into()))
+        }
+        Error::Driver(error) => {
+            let advice = "the driver and the server do not understand each other";
+            (State::Lasting, advice.into(), Some(error.into()))
+        }
+        Error::Url(_) => (State::Lasting, "the URL cannot be used".into(), None),
+        Error::Other(error) => (State::Lasting, "the driver failed".into(), Some(error)),
+    };
+    Problem::Driver(Failure { state, is_answer, advice, cause })
 }
 
 /// Returns what an answer of the server means, and what to do. The table fills the placeholders.
 fn of_server(error: &ServerError) -> (State, &'static str) {
     let is_of_connections = error.message.contains("max_user_connections");
     match error.code {
+        1045 => (State::Lasting, LOGIN),
         1146 => (
             State::NoTable,
             "there is no table {table}: if there never was one, create it with `{command}`",
@@ -149,29 +142,17 @@ fn is_gibberish(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.to_string() == "Packets out of sync")
 }
 
-/// Returns what to do, and what went wrong unless the error says so. `login` is the advice about a failed login.
-pub fn advice(login: &'static str, table: &Table, failure: &Failure) -> String {
-    match &failure.0 {
-        Error::Server(error) if error.code == 1045 => login.into(),
-        Error::Server(error) => table.fill(of_server(error).1),
-        Error::Io(IoError::Io(error)) => of_connection(error),
-        Error::Io(IoError::Tls(error)) => tls_failed(error),
-        Error::Driver(DriverError::NoClientSslFlagFromServer) => {
-            "TLS was asked for, and the server offers none; give it a certificate, or do without"
-                .into()
-        }
-        Error::Driver(DriverError::ConnectionClosed) => "the server closed the connection".into(),
-        Error::Driver(_) => "the driver and the server do not understand each other".into(),
-        Error::Url(_) => "the URL cannot be used".into(),
-        Error::Other(_) => "the driver failed".into(),
-    }
-}
-
-fn of_connection(error: &io::Error) -> String {
+fn of_connection(error: &io::Error) -> (State, Cow<'static, str>) {
+    let state = match error.kind() {
+        // The handshake failed: over TLS, or with something other than a MySQL server.
+        ErrorKind::InvalidData | ErrorKind::PermissionDenied => State::Lasting,
+        _ if is_gibberish(error) => State::Lasting,
+        _ => State::MayPass,
+    };
     if tls_error(error).is_some() {
-        return tls_failed(error);
+        return (state, tls_failed(error).into());
     }
-    let what = match error.kind() {
+    let advice = match error.kind() {
         ErrorKind::ConnectionRefused => "no connection; is the server running?",
         ErrorKind::NotFound => "no connection; is the server running, and the socket its own?",
         ErrorKind::UnexpectedEof => "the server closed the connection",
@@ -179,7 +160,7 @@ fn of_connection(error: &io::Error) -> String {
         _ if is_gibberish(error) => "no connection; is this a MySQL server?",
         _ => "the connection failed",
     };
-    what.into()
+    (state, advice.into())
 }
 
 #[cfg(test)]
@@ -190,25 +171,25 @@ mod tests {
 
     use super::*;
 
-    fn of_server(code: u16, message: &str) -> Problem<Failure> {
+    fn of_server(code: u16, message: &str) -> Problem {
         let (message, state) = (message.to_owned(), "HY000".to_owned());
-        Problem::Driver(Failure(Error::Server(ServerError { code, message, state })))
+        failed(Error::Server(ServerError { code, message, state }))
     }
 
-    fn other(text: &str) -> Problem<Failure> {
-        Problem::Driver(Failure(io::Error::other(text).into()))
+    fn other(text: &str) -> Problem {
+        failed(io::Error::other(text).into())
     }
 
-    fn error(problem: Problem<Failure>) -> uidring::Error {
+    fn error(problem: Problem) -> uidring::Error {
         let server = crate::MySqlStore::from_url("mysql://root@h/d").expect("a URL");
         explain(&server.engine, &WORKER_NODE, problem)
     }
 
-    fn text(problem: Problem<Failure>) -> String {
+    fn text(problem: Problem) -> String {
         Chain(&error(problem)).to_string()
     }
 
-    fn kind(problem: Problem<Failure>) -> StoreErrorKind {
+    fn kind(problem: Problem) -> StoreErrorKind {
         match error(problem) {
             uidring::Error::Store(error) => error.kind(),
             other => panic!("{other:?}"),
@@ -245,10 +226,9 @@ mod tests {
 
     #[test]
     fn a_lost_connection_may_pass_and_a_wrong_peer_does_not() {
-        let driver = |error: Error| Problem::Driver(Failure(error));
-        let of_kind = |kind: ErrorKind| driver(io::Error::from(kind).into());
-        assert!(driver(DriverError::ConnectionClosed.into()).may_pass());
-        assert!(!driver(DriverError::NoClientSslFlagFromServer.into()).may_pass());
+        let of_kind = |kind: ErrorKind| failed(io::Error::from(kind).into());
+        assert!(failed(DriverError::ConnectionClosed.into()).may_pass());
+        assert!(!failed(DriverError::NoClientSslFlagFromServer.into()).may_pass());
         for (kind, may_pass, advice) in [
             (ErrorKind::ConnectionRefused, true, "is the server running?"),
             (ErrorKind::NotFound, true, "and the socket its own?"),
@@ -265,10 +245,9 @@ mod tests {
     /// Only an answer shows that the server has not done what it was asked for.
     #[test]
     fn an_answer_is_the_servers() {
-        use uidring_store::server::Failure as _;
         let error = ServerError { code: 1213, message: String::new(), state: "40001".into() };
-        assert!(Failure(Error::Server(error)).is_answer());
-        assert!(!Failure(DriverError::ConnectionClosed.into()).is_answer());
+        assert!(failed(Error::Server(error)).is_answered());
+        assert!(!failed(DriverError::ConnectionClosed.into()).is_answered());
     }
 
     /// A start reports it at once. Renewals and loads are repeated anyway.

@@ -29,7 +29,7 @@ pub static KIND: StoreKind = MySqlStore::KIND;
 /// let generator = CachedUidGenerator::builder().worker_from(store.worker_nodes()).build()?;
 /// # Ok::<(), uidring::Error>(())
 /// ```
-pub type MySqlWorkerNodes = ServerWorkerNodes<MySql>;
+pub type MySqlWorkerNodes = ServerWorkerNodes;
 
 /// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and released.
 ///
@@ -41,7 +41,7 @@ pub type MySqlWorkerNodes = ServerWorkerNodes<MySql>;
 /// let generator = CachedUidGenerator::builder().worker_from(store.leases()).build()?;
 /// # Ok::<(), uidring::Error>(())
 /// ```
-pub type MySqlLeases = ServerLeases<MySql>;
+pub type MySqlLeases = ServerLeases;
 
 /// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the [`SegmentTable`] of its tags.
 ///
@@ -57,7 +57,7 @@ pub type MySqlLeases = ServerLeases<MySql>;
 /// println!("{}", generator.next_id("orders")?);
 /// # Ok::<(), uidring::Error>(())
 /// ```
-pub type MySqlSegments = ServerSegments<MySql>;
+pub type MySqlSegments = ServerSegments;
 
 /// Why a MySQL or MariaDB server could not be used. The source of `Server` is an error of the driver, such as
 /// [`mysql_async::ServerError`], or of the system.

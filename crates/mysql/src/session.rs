@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Value as Parameter};
 use uidring_store::WorkerRange;
@@ -11,7 +12,7 @@ use uidring_store::server::{
 use uidring_store::sql::Dialect;
 
 use crate::dialect::{DIALECT, create};
-use crate::failure::{Failure, failed};
+use crate::failure::failed;
 
 /// A connection, and what is known of its server.
 pub struct Session {
@@ -27,19 +28,52 @@ pub struct Session {
 const LAST_WRITTEN: &str = "SELECT WSREP_LAST_WRITTEN_GTID()";
 
 impl Session {
-    /// Checks the server of a connection.
+    /// Uses an open connection.
+    pub fn new(conn: Conn) -> Self {
+        Self { conn, identity: None, is_galera: false, written: None }
+    }
+
+    /// Remembers the last transaction before the next one begins.
+    async fn note_written(&mut self) -> Done<()> {
+        if self.is_galera {
+            self.written = self.last_written().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that a commit has changed something.
     ///
+    /// A Galera node rolls a transaction back if another node's comes first. If that happens between two statements,
+    /// the node may not report it, and the COMMIT succeeds with nothing to commit. Then the session has written nothing
+    /// new.
+    async fn assure_written(&mut self) -> Done<()> {
+        if self.is_galera && self.last_written().await? == self.written {
+            return Err(undone());
+        }
+        Ok(())
+    }
+
+    async fn last_written(&mut self) -> Done<Option<String>> {
+        let rows = rows(&mut self.conn, LAST_WRITTEN, &[]).await?;
+        let written = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
+        Ok(written.map(str::to_owned))
+    }
+}
+
+/// Reads are in transactions, which a proxy that splits reads from writes sends to the primary.
+#[async_trait]
+impl uidring_store::server::Session for Session {
     /// A proxy that splits reads from writes may answer from a replica. Its settings are as good a hint as the
     /// primary's. The server's identity is read by the statement that writes.
-    pub async fn inspect(mut conn: Conn, server: Inspected<'_>, table: &Table) -> Done<Self, Self> {
+    async fn inspect(&mut self, server: Inspected<'_>, table: &Table) -> Done<()> {
         let variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
              'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid', 'wsrep_on',
              'wsrep_provider', 'wsrep_provider_options')";
-        let variables = rows(&mut conn, variables, &[]).await?;
+        let variables = rows(&mut self.conn, variables, &[]).await?;
         let variables = variables.iter().map(|row| {
             Ok((row.text(0)?.to_owned(), row.optional_text(1)?.unwrap_or_default().to_owned()))
         });
-        let variables = variables.collect::<Done<Self, Vec<(String, String)>>>()?;
+        let variables = variables.collect::<Done<Vec<(String, String)>>>()?;
         let value = |name: &str| {
             let found = variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
             found.map(|(_, value)| &**value)
@@ -58,90 +92,62 @@ impl Session {
                 })?;
             }
         }
-        let is_galera = value("wsrep_on") == Some("ON") && value("wsrep_provider") != Some("none");
-        if is_galera {
+        self.is_galera = value("wsrep_on") == Some("ON") && value("wsrep_provider") != Some("none");
+        if self.is_galera {
             check_galera(server, value("wsrep_provider_options").unwrap_or_default())?;
-            catch_up(&mut conn).await?;
+            catch_up(&mut self.conn).await?;
         }
-        check_tables(&mut conn, server, table).await?;
+        check_tables(&mut self.conn, server, table).await?;
         let names = ["server_uuid", "server_uid"];
-        let identity = names.into_iter().find(|name| value(name).is_some_and(|id| !id.is_empty()));
-        Ok(Self { conn, identity, is_galera, written: None })
+        self.identity = names.into_iter().find(|name| value(name).is_some_and(|id| !id.is_empty()));
+        Ok(())
     }
 
-    pub async fn answers(&mut self) -> bool {
+    async fn answers(&mut self) -> bool {
         self.conn.ping().await.is_ok()
     }
 
-    /// Closes it cleanly if possible.
-    pub async fn close(self) {
+    async fn close(self: Box<Self>) {
         let _ = self.conn.disconnect().await;
     }
 
-    /// Remembers the last transaction before the next one begins.
-    async fn note_written(&mut self) -> Done<Self, ()> {
-        if self.is_galera {
-            self.written = self.last_written().await?;
-        }
-        Ok(())
+    fn dialect(&self) -> &'static Dialect {
+        &DIALECT
     }
-
-    /// Makes sure that a commit has changed something.
-    ///
-    /// A Galera node rolls a transaction back if another node's comes first. If that happens between two statements,
-    /// the node may not report it, and the COMMIT succeeds with nothing to commit. Then the session has written nothing
-    /// new.
-    async fn assure_written(&mut self) -> Done<Self, ()> {
-        if self.is_galera && self.last_written().await? == self.written {
-            return Err(undone());
-        }
-        Ok(())
-    }
-
-    async fn last_written(&mut self) -> Done<Self, Option<String>> {
-        let rows = rows(&mut self.conn, LAST_WRITTEN, &[]).await?;
-        let written = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
-        Ok(written.map(str::to_owned))
-    }
-}
-
-/// Reads are in transactions, which a proxy that splits reads from writes sends to the primary.
-impl uidring_store::server::Session for Session {
-    type Failure = Failure;
-
-    const DIALECT: Dialect = DIALECT;
 
     /// A reader holds the table's metadata lock until its transaction ends, so the comment stays.
-    const HAS_RANGE: &'static str = "(SELECT COUNT(*) FROM information_schema.TABLES
+    fn has_range(&self) -> &'static str {
+        "(SELECT COUNT(*) FROM information_schema.TABLES
          WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'WORKER_NODE'
-         AND TABLE_COMMENT LIKE '%UIDRING_RANGE%')";
+         AND TABLE_COMMENT LIKE '%UIDRING_RANGE%')"
+    }
 
-    async fn begin(&mut self) -> Done<Self, ()> {
+    async fn begin(&mut self) -> Done<()> {
         self.note_written().await?;
         run(&mut self.conn, "START TRANSACTION").await
     }
 
-    async fn commit(&mut self) -> Done<Self, ()> {
+    async fn commit(&mut self) -> Done<()> {
         run(&mut self.conn, "COMMIT").await?;
         self.assure_written().await
     }
 
-    async fn rollback(&mut self) -> Done<Self, ()> {
+    async fn rollback(&mut self) -> Done<()> {
         run(&mut self.conn, "ROLLBACK").await
     }
 
-    async fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+    async fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Vec<Row>> {
         rows(&mut self.conn, sql, values).await
     }
 
-    async fn look(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+    async fn look(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Vec<Row>> {
         run(&mut self.conn, "START TRANSACTION").await?;
         let rows = self.query(sql, values).await;
         self.rollback().await?;
         rows
     }
 
-    async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, u64> {
+    async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Done<u64> {
         let values: Vec<Parameter> = values.iter().map(parameter).collect();
         self.conn.exec_drop(sql, values).await.map_err(failed)?;
         Ok(self.conn.affected_rows())
@@ -149,7 +155,7 @@ impl uidring_store::server::Session for Session {
 
     /// The statement commits by itself. Its own answer holds the result, because a proxy would answer a SELECT from a
     /// replica.
-    async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Changed> {
+    async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Changed> {
         self.note_written().await?;
         let rows = self.execute(sql, values).await?;
         let server = self.conn.last_insert_id();
@@ -160,18 +166,18 @@ impl uidring_store::server::Session for Session {
     }
 
     /// The driver returns `None` for 0, the server's answer if no key was generated.
-    async fn insert_node(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Option<u64>> {
+    async fn insert_node(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Option<u64>> {
         self.execute(sql, values).await?;
         Ok(self.conn.last_insert_id())
     }
 
-    async fn create_table(&mut self, table: &Table) -> Done<Self, ()> {
+    async fn create_table(&mut self, table: &Table) -> Done<()> {
         run(&mut self.conn, create(table.name)).await
     }
 
     /// The counter continues from the seed row. Without a row, servers before version 8 forget the counter when they
     /// restart. The ALTER TABLE waits only briefly, because later starts wait for it.
-    async fn mark_range(&mut self, range: WorkerRange) -> Done<Self, ()> {
+    async fn mark_range(&mut self, range: WorkerRange) -> Done<()> {
         if range.first() > 1 {
             let seed = format!("{} ON DUPLICATE KEY UPDATE ID = ID", DIALECT.insert_seed());
             let text = range.to_string();
@@ -182,7 +188,7 @@ impl uidring_store::server::Session for Session {
     }
 
     /// Without the hint, MySQL may answer with a number of the day before.
-    async fn last_key(&mut self) -> Done<Self, Option<u64>> {
+    async fn last_key(&mut self) -> Done<Option<u64>> {
         let select = "SELECT /*+ SET_VAR(information_schema_stats_expiry = 0) */
                       LEAST(AUTO_INCREMENT, 9223372036854775807) - 1 AS LAST_KEY FROM information_schema.TABLES
                       WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'WORKER_NODE'";
@@ -191,7 +197,7 @@ impl uidring_store::server::Session for Session {
     }
 
     /// Checks the account's own privileges. Those of its roles are not listed.
-    async fn may_create(&mut self) -> Done<Self, Option<bool>> {
+    async fn may_create(&mut self) -> Done<Option<bool>> {
         let own = "GRANTEE = CONCAT('\\'', REPLACE(CURRENT_USER(), '@', '\\'@\\''), '\\'')
                    AND PRIVILEGE_TYPE = 'CREATE'";
         let select = format!(
@@ -218,13 +224,13 @@ impl uidring_store::server::Session for Session {
         format!(" + 0 * LAST_INSERT_ID({})", self.identity())
     }
 
-    fn not_read_back(&self, why: String) -> Problem<Failure> {
+    fn not_read_back(&self, why: String) -> Problem {
         // On Galera it is more likely that the transaction was undone meanwhile.
         if self.is_galera { undone() } else { Problem::Refused(why) }
     }
 }
 
-fn undone() -> Problem<Failure> {
+fn undone() -> Problem {
     Problem::Undone(
         "the node has undone a transaction and not said so: another node's came first, or a table's engine is \
          not InnoDB; try again"
@@ -232,12 +238,12 @@ fn undone() -> Problem<Failure> {
     )
 }
 
-async fn run(conn: &mut Conn, sql: &str) -> Done<Session, ()> {
+async fn run(conn: &mut Conn, sql: &str) -> Done<()> {
     conn.query_drop(sql).await.map_err(failed)
 }
 
 /// Returns the rows of a query. Without parameters it is not prepared, and integers arrive as text.
-async fn rows(conn: &mut Conn, sql: &str, values: &[Value<'_>]) -> Done<Session, Vec<Row>> {
+async fn rows(conn: &mut Conn, sql: &str, values: &[Value<'_>]) -> Done<Vec<Row>> {
     let rows: Vec<mysql_async::Row> = if values.is_empty() {
         conn.query(sql).await.map_err(failed)?
     } else {
@@ -274,7 +280,7 @@ fn cell(value: Option<Parameter>) -> Cell {
 
 /// Waits until the node has applied what the others have confirmed. Otherwise a holder that switches nodes would find
 /// its lease in an older state.
-async fn catch_up(conn: &mut Conn) -> Done<Session, ()> {
+async fn catch_up(conn: &mut Conn) -> Done<()> {
     run(conn, "SET SESSION wsrep_sync_wait = 1").await?;
     match run(conn, "SELECT 1").await {
         // A node without a majority reports a lock. The next statement says what is wrong.
@@ -285,7 +291,7 @@ async fn catch_up(conn: &mut Conn) -> Done<Session, ()> {
 }
 
 /// Reports what a cluster may lose although each node syncs.
-fn check_galera(server: Inspected<'_>, options: &str) -> Done<Session, ()> {
+fn check_galera(server: Inspected<'_>, options: &str) -> Done<()> {
     server.report_lasting(3, || {
         "it is a node of a Galera cluster, which confirms a commit when the other nodes have received \
          it, and not when they have written it: if several crash at about the same time, it may be \
@@ -311,7 +317,7 @@ fn check_galera(server: Inspected<'_>, options: &str) -> Done<Session, ()> {
     Ok(())
 }
 
-async fn check_tables(conn: &mut Conn, server: Inspected<'_>, table: &Table) -> Done<Session, ()> {
+async fn check_tables(conn: &mut Conn, server: Inspected<'_>, table: &Table) -> Done<()> {
     let names = table.all.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     let tables = rows(
         conn,

@@ -5,17 +5,18 @@ mod options;
 use std::fmt;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use tokio::time::timeout;
 use uidring_store::choose_cryptography;
 use uidring_store::options::{Given, Owner, TLS};
 use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
-use uidring_store::server::{Done, Engine, Inspected, Purpose, ServerStore, ServerUrl, Table};
+use uidring_store::server::{Connector, Done, Engine, Purpose, ServerStore, ServerUrl, Session};
 use uidring_store::url::Url;
 
-use crate::failure::{Failure, advice, failed};
-use crate::session::Session;
+use crate::failure::failed;
+use crate::session;
 
 /// A MySQL or MariaDB server and a database in it, by URL:
 ///
@@ -54,24 +55,12 @@ const LOCK_WAIT: &str = ", SESSION innodb_lock_wait_timeout = 1";
 const STATEMENTS: usize = 8;
 
 impl Engine for MySql {
-    type Options = Opts;
-
-    type Raw = Conn;
-
-    type Session = Session;
-
-    type Failure = Failure;
-
-    const NAME: &'static str = "MySQL";
-
     const URL: ServerUrl = ServerUrl {
         form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
         schemes: &["mysql", "mysql2", "mariadb", "trilogy"],
     };
 
     const OPTIONS: &'static Owner = &options::OWNER;
-
-    const THREAD: &'static str = "uidring-mysql";
 
     fn new(url: &Url, given: &Given) -> Result<Self, String> {
         let socket = given.text(&options::SOCKET);
@@ -120,6 +109,13 @@ impl Engine for MySql {
         let shown = mysql_async::ClientIdentity::new(chain.into(), key.into());
         self.change_tls(|tls| tls.with_client_identity(Some(shown)));
     }
+}
+
+#[async_trait]
+impl Connector for MySql {
+    fn name(&self) -> &'static str {
+        "MySQL"
+    }
 
     fn login(&self) -> Login {
         let has_socket = self.opts.socket().is_some();
@@ -154,6 +150,30 @@ impl Engine for MySql {
         })
     }
 
+    async fn connect(&self, purpose: Purpose, within: Duration) -> Done<Option<Box<dyn Session>>> {
+        let conn = timeout(within, Conn::new(self.options(purpose))).await.ok().transpose();
+        Ok(conn.map_err(failed)?.map(|conn| Box::new(session::Session::new(conn)) as _))
+    }
+
+    fn login_advice(&self) -> &'static str {
+        match (self.shows_certificate(), self.demands_tls()) {
+            (true, _) => {
+                "the login failed; check user and password, percent-encoded in a URL, and whether the account \
+                 demands another subject or issuer of the certificate"
+            }
+            (_, true) => {
+                "the login failed; check user and password, percent-encoded in a URL; the account may also \
+                 demand a client's certificate"
+            }
+            _ => {
+                "the login failed; check user and password, percent-encoded in a URL; the account may \
+                 also demand TLS"
+            }
+        }
+    }
+}
+
+impl MySql {
     fn options(&self, purpose: Purpose) -> Opts {
         if self.demands_tls() {
             choose_cryptography();
@@ -176,53 +196,9 @@ impl Engine for MySql {
             .into()
     }
 
-    async fn connect(options: &Opts, within: Duration) -> Done<Session, Option<Conn>> {
-        timeout(within, Conn::new(options.clone())).await.ok().transpose().map_err(failed)
-    }
-
-    async fn inspect(
-        &self,
-        server: Inspected<'_>,
-        raw: Conn,
-        table: &Table,
-    ) -> Done<Session, Session> {
-        Session::inspect(raw, server, table).await
-    }
-
-    async fn answers(session: &mut Session) -> bool {
-        session.answers().await
-    }
-
-    async fn close(session: Session) {
-        session.close().await;
-    }
-
-    fn advice(&self, table: &Table, failure: &Failure) -> String {
-        advice(self.login_advice(), table, failure)
-    }
-}
-
-impl MySql {
     fn change_tls(&mut self, change: impl FnOnce(SslOpts) -> SslOpts) {
         let tls = self.opts.ssl_opts().cloned().unwrap_or_default();
         self.opts = OptsBuilder::from_opts(self.opts.clone()).ssl_opts(change(tls)).into();
-    }
-
-    fn login_advice(&self) -> &'static str {
-        match (self.shows_certificate(), self.demands_tls()) {
-            (true, _) => {
-                "the login failed; check user and password, percent-encoded in a URL, and whether the account \
-                 demands another subject or issuer of the certificate"
-            }
-            (_, true) => {
-                "the login failed; check user and password, percent-encoded in a URL; the account may also \
-                 demand a client's certificate"
-            }
-            _ => {
-                "the login failed; check user and password, percent-encoded in a URL; the account may \
-                 also demand TLS"
-            }
-        }
     }
 
     fn demands_tls(&self) -> bool {
@@ -328,13 +304,19 @@ mod tests {
             ("mysql://u:p@h/d?socket=%2Fs&cleartext-password=yes", "", ""),
         ] {
             let store = MySqlStore::from_url(url).expect(url);
-            for (text, words) in [(store.refusal(), refusal), (store.warning(), warning)] {
+            for (text, words) in
+                [(store.server().refusal(), refusal), (store.server().warning(), warning)]
+            {
                 assert_eq!(text.is_none(), words.is_empty(), "{url}: {text:?}");
                 assert!(text.unwrap_or_default().contains(words), "{url}: {words}");
             }
             if !url.contains("socket") {
                 let store = store.tls_authority(&path).expect("a certificate");
-                assert_eq!((store.refusal(), store.warning()), (None, None), "{url}");
+                assert_eq!(
+                    (store.server().refusal(), store.server().warning()),
+                    (None, None),
+                    "{url}"
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use uidring_store::sql::{Dialect, prune_by_key};
 
-pub const DIALECT: Dialect = Dialect {
+pub static DIALECT: Dialect = Dialect {
     // The present time, not that of the transaction's begin, which may have waited for a lock.
     now: "CLOCK_TIMESTAMP()",
     now_plus: "CLOCK_TIMESTAMP() + ? * INTERVAL '1 microsecond'",

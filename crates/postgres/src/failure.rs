@@ -1,59 +1,42 @@
 //! Explains errors of the driver by the server's codes, and says what to do about them.
 
+use std::borrow::Cow;
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
 
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity, SqlState};
-use uidring_store::server::{Cause, Problem, State, Table};
+use uidring_store::server::{Failure, LOGIN, Problem, State};
 use uidring_store::{tls_error, tls_failed};
 
-/// An error of the driver.
-#[derive(Debug)]
-pub struct Failure(pub Error);
-
-/// Returns the problem for an error of the driver.
-pub fn failed(error: Error) -> Problem<Failure> {
-    Problem::Driver(Failure(error))
+/// Classifies an error of the driver.
+pub fn failed(error: Error) -> Problem {
+    let (state, advice, is_answer) = match error.as_db_error() {
+        Some(answer) => {
+            let (state, advice) = of_server(answer);
+            (state, advice.into(), true)
+        }
+        None => (of_driver(&error), advice(&error), false),
+    };
+    // The source says more than the driver's own text.
+    let cause = match is_answer || io_error(&error).is_some() {
+        true => error.into_source(),
+        false => Some(error.into()),
+    };
+    Problem::Driver(Failure { state, is_answer, advice, cause })
 }
 
-impl uidring_store::server::Failure for Failure {
-    fn state(&self) -> State {
-        match self.0.as_db_error() {
-            Some(error) => of_server(error).0,
-            None if self.0.is_closed() => State::MayPass,
-            None if io_error(&self.0).is_some_and(is_of_the_network) => State::MayPass,
-            None => State::Lasting,
-        }
-    }
-
-    fn is_answer(&self) -> bool {
-        self.0.as_db_error().is_some()
-    }
-
-    fn into_cause(self) -> Option<Cause> {
-        // The source says more than the driver's own text.
-        match self.is_answer() || io_error(&self.0).is_some() {
-            true => self.0.into_source(),
-            false => Some(self.0.into()),
-        }
+fn of_driver(error: &Error) -> State {
+    match error.is_closed() || io_error(error).is_some_and(is_of_the_network) {
+        true => State::MayPass,
+        false => State::Lasting,
     }
 }
 
 /// Returns what to do, and what went wrong unless the error says so.
-pub fn advice(demands_tls: bool, table: &Table, failure: &Failure) -> String {
-    let error = &failure.0;
-    if let Some(error) = error.as_db_error() {
-        let is_of_login = *error.code() == SqlState::INVALID_AUTHORIZATION_SPECIFICATION;
-        return match is_of_login && demands_tls {
-            true => "the server does not let this user in: its pg_hba.conf lacks a line for it, or the server \
-                     wants a client's certificate that names this user"
-                .into(),
-            false => table.fill(of_server(error).1),
-        };
-    }
+fn advice(error: &Error) -> Cow<'static, str> {
     if tls_error(error).is_some() {
-        return tls_failed(error);
+        return tls_failed(error).into();
     }
     if error.is_closed() {
         return "the server closed the connection".into();
@@ -65,7 +48,7 @@ pub fn advice(demands_tls: bool, table: &Table, failure: &Failure) -> String {
             "error performing TLS handshake" => {
                 "TLS was asked for, and the server offers none; give it a certificate, or do without"
             }
-            "authentication error" | "invalid configuration" => LOGIN,
+            "authentication error" | "invalid configuration" => WRONG_PASSWORD,
             "unexpected message from server" | "error parsing response from server" => {
                 "no connection; is this a PostgreSQL server?"
             }
@@ -141,12 +124,8 @@ fn of_server(error: &DbError) -> (State, &'static str) {
         | SqlState::T_R_DEADLOCK_DETECTED
         | SqlState::QUERY_CANCELED
         | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => (State::MayPass, REFUSED),
-        SqlState::INVALID_PASSWORD => (State::Lasting, LOGIN),
-        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (
-            State::Lasting,
-            "the server does not let this user in: its pg_hba.conf lacks a line for it, or demands TLS \
-             (tls=verify)",
-        ),
+        SqlState::INVALID_PASSWORD => (State::Lasting, WRONG_PASSWORD),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (State::Lasting, LOGIN),
         // The error ended the login.
         SqlState::INSUFFICIENT_PRIVILEGE if error.parsed_severity() == Some(Severity::Fatal) => {
             (State::Lasting, "the account may not use this database; grant it CONNECT")
@@ -175,7 +154,7 @@ fn of_server(error: &DbError) -> (State, &'static str) {
 
 const REFUSED: &str = "the server refused";
 
-const LOGIN: &str = "the login failed; check user and password, percent-encoded in a URL";
+const WRONG_PASSWORD: &str = "the login failed; check user and password, percent-encoded in a URL";
 
 const BEHIND: &str = "the counter of the column ID is behind the table's rows, or at its end; set it above the \
                       greatest ID with ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH …";

@@ -30,7 +30,7 @@ pub static KIND: StoreKind = PostgresStore::KIND;
 /// let generator = CachedUidGenerator::builder().worker_from(store.worker_nodes()).build()?;
 /// # Ok::<(), uidring::Error>(())
 /// ```
-pub type PostgresWorkerNodes = ServerWorkerNodes<Postgres>;
+pub type PostgresWorkerNodes = ServerWorkerNodes;
 
 /// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and released.
 ///
@@ -42,7 +42,7 @@ pub type PostgresWorkerNodes = ServerWorkerNodes<Postgres>;
 /// let generator = CachedUidGenerator::builder().worker_from(store.leases()).build()?;
 /// # Ok::<(), uidring::Error>(())
 /// ```
-pub type PostgresLeases = ServerLeases<Postgres>;
+pub type PostgresLeases = ServerLeases;
 
 /// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the [`SegmentTable`] of its tags.
 ///
@@ -57,7 +57,7 @@ pub type PostgresLeases = ServerLeases<Postgres>;
 /// println!("{}", generator.next_id("orders")?);
 /// # Ok::<(), uidring::Error>(())
 /// ```
-pub type PostgresSegments = ServerSegments<Postgres>;
+pub type PostgresSegments = ServerSegments;
 
 /// Why a PostgreSQL server could not be used. The source of `Server` is an error of the driver
 /// ([`tokio_postgres::Error`]) or of the system.

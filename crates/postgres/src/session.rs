@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::future::{join, join3, join4, join5};
 use uidring_store::WorkerRange;
 use uidring_store::server::{
@@ -13,7 +14,7 @@ use uidring_store::sql::Dialect;
 
 use crate::dialect::{DIALECT, numbered};
 use crate::driver::Raw;
-use crate::failure::{Failure, failed};
+use crate::failure::failed;
 use crate::tables::create;
 use crate::values::{parameters, rows};
 
@@ -61,26 +62,47 @@ const SETTLE: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 /// server itself has committed.
 const COMMIT: [&str; 2] = ["SET LOCAL client_min_messages = warning", "COMMIT"];
 
-/// A checked connection.
+/// A connection, and what is known of its server.
 pub struct Session {
     raw: Raw,
+    /// Whether there are other servers to try.
+    has_others: bool,
     begin: String,
     /// Whether the account may read the server's identity.
     has_identity: bool,
 }
 
 impl Session {
-    /// Checks the server of a connection.
-    ///
+    /// Uses an open connection.
+    pub fn new(raw: Raw, has_others: bool) -> Self {
+        Self { raw, has_others, begin: String::new(), has_identity: true }
+    }
+
+    async fn script(&mut self, sql: &str) -> Done<()> {
+        let done = self.raw.client.batch_execute(sql).await;
+        done.map_err(|error| self.failed(error))
+    }
+
+    fn check_commit(&self) -> Done<()> {
+        match self.raw.warning() {
+            Some(warning) => Err(Problem::Undone(format!(
+                "the server has committed with a warning, so that a synchronous standby may lack the commit, \
+                 which does not count: {warning}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&mut self, error: tokio_postgres::Error) -> Problem {
+        failed(self.raw.cause(error))
+    }
+}
+
+#[async_trait]
+impl uidring_store::server::Session for Session {
     /// Behind a pooler, another server than the one that writes may answer. Its settings are as good a hint. The
     /// server's identity is read by the statement that writes.
-    pub async fn inspect(
-        raw: Raw,
-        server: Inspected<'_>,
-        has_others: bool,
-        table: &Table,
-    ) -> Done<Self, Self> {
-        let mut session = Self { raw, begin: String::new(), has_identity: true };
+    async fn inspect(&mut self, server: Inspected<'_>, table: &Table) -> Done<()> {
         let keeps = "CURRENT_SETTING('synchronous_commit') = 'remote_apply'";
         let settings = format!(
             "SELECT CAST(CURRENT_SETTING('server_version_num') AS BIGINT), PG_IS_IN_RECOVERY(),
@@ -94,7 +116,7 @@ impl Session {
             names.collect::<Vec<_>>().join(", ")
         );
         let identity = format!("SELECT {IDENTITY}");
-        let client = &session.raw.client;
+        let client = &self.raw.client;
         // Send all at once and in one transaction, because a pooler may run the next one on another server. The
         // identity query may fail, if the account has no right to it.
         let answers = join5(
@@ -106,20 +128,20 @@ impl Session {
         );
         let (settings, tables) = match answers.await {
             (Ok(()), Ok(settings), Ok(tables), identity, Ok(())) => {
-                session.has_identity = identity.is_ok();
+                self.has_identity = identity.is_ok();
                 (settings, tables)
             }
             (Err(error), ..) | (_, Err(error), ..) | (_, _, Err(error), ..) | (.., Err(error)) => {
-                return Err(session.failed(error));
+                return Err(self.failed(error));
             }
         };
         let row = only(rows(&settings))?;
-        check_server(has_others, row.int(0)?, row.int(1)? != 0, row.int(2)? != 0)?;
+        check_server(self.has_others, row.int(0)?, row.int(1)? != 0, row.int(2)? != 0)?;
         let level = if row.int(3)? != 0 { "remote_apply" } else { "on" };
         let patience = server.settings.limits.deadline.max(Duration::from_secs(1)).as_millis();
         // The server stores this setting in an `i32`.
         let patience = patience.min(i32::MAX as u128);
-        session.begin = format!(
+        self.begin = format!(
             "{BEGIN}; SET LOCAL synchronous_commit = {level};
              SET LOCAL idle_in_transaction_session_timeout = {patience}"
         );
@@ -146,55 +168,35 @@ impl Session {
                 })?;
             }
         }
-        Ok(session)
+        Ok(())
     }
 
-    pub async fn answers(&mut self) -> bool {
+    async fn answers(&mut self) -> bool {
         self.script("").await.is_ok()
     }
 
-    pub async fn close(self) {
+    async fn close(self: Box<Self>) {
         self.raw.close().await;
     }
 
-    async fn script(&mut self, sql: &str) -> Done<Self, ()> {
-        let done = self.raw.client.batch_execute(sql).await;
-        done.map_err(|error| self.failed(error))
+    fn dialect(&self) -> &'static Dialect {
+        &DIALECT
     }
-
-    fn check_commit(&self) -> Done<Self, ()> {
-        match self.raw.warning() {
-            Some(warning) => Err(Problem::Undone(format!(
-                "the server has committed with a warning, so that a synchronous standby may lack the commit, \
-                 which does not count: {warning}"
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    fn failed(&mut self, error: tokio_postgres::Error) -> Problem<Failure> {
-        failed(self.raw.cause(error))
-    }
-}
-
-impl uidring_store::server::Session for Session {
-    type Failure = Failure;
-
-    const DIALECT: Dialect = DIALECT;
 
     /// A reader's lock excludes `mark_range` until the transaction ends.
-    const HAS_RANGE: &'static str =
+    fn has_range(&self) -> &'static str {
         "COALESCE(OBJ_DESCRIPTION(TO_REGCLASS('WORKER_NODE'), 'pg_class'), '')
-         LIKE '%UIDRING_RANGE%'";
+         LIKE '%UIDRING_RANGE%'"
+    }
 
-    async fn begin(&mut self) -> Done<Self, ()> {
+    async fn begin(&mut self) -> Done<()> {
         self.raw.forget_warning();
         let begin = self.begin.clone();
         self.script(&begin).await
     }
 
     /// Sends both in one round trip.
-    async fn begin_with(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+    async fn begin_with(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Vec<Row>> {
         let (sql, client) = (numbered(sql), &self.raw.client);
         let values = parameters(values);
         self.raw.forget_warning();
@@ -205,7 +207,7 @@ impl uidring_store::server::Session for Session {
         }
     }
 
-    async fn commit(&mut self) -> Done<Self, ()> {
+    async fn commit(&mut self) -> Done<()> {
         let client = &self.raw.client;
         let [warn, commit] = COMMIT.map(|sql| client.batch_execute(sql));
         match join(warn, commit).await {
@@ -214,28 +216,28 @@ impl uidring_store::server::Session for Session {
         }
     }
 
-    async fn rollback(&mut self) -> Done<Self, ()> {
+    async fn rollback(&mut self) -> Done<()> {
         self.script("ROLLBACK").await
     }
 
-    async fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+    async fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Vec<Row>> {
         let sql = numbered(sql);
         let found = self.raw.client.query_typed(&sql, &parameters(values)).await;
         found.map(|found| rows(&found)).map_err(|error| self.failed(error))
     }
 
     /// A single query is a transaction.
-    async fn look(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+    async fn look(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Vec<Row>> {
         self.query(sql, values).await
     }
 
-    async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, u64> {
+    async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Done<u64> {
         let sql = numbered(sql);
         let changed = self.raw.client.execute_typed(&sql, &parameters(values)).await;
         changed.map_err(|error| self.failed(error))
     }
 
-    async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Changed> {
+    async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Changed> {
         let sql = numbered(&format!("{sql} RETURNING {}", self.identity()));
         let values = parameters(values);
         let client = &self.raw.client;
@@ -263,7 +265,7 @@ impl uidring_store::server::Session for Session {
         &mut self,
         change: (&str, &[Value<'_>]),
         look: (&str, &[Value<'_>]),
-    ) -> Done<Self, (u64, Vec<Row>)> {
+    ) -> Done<(u64, Vec<Row>)> {
         let client = &self.raw.client;
         let [(first, one), (second, two)] =
             [change, look].map(|(sql, values)| (numbered(sql), parameters(values)));
@@ -278,7 +280,7 @@ impl uidring_store::server::Session for Session {
         }
     }
 
-    async fn insert_node(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Option<u64>> {
+    async fn insert_node(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Option<u64>> {
         let (sql, client) = (numbered(&format!("{sql} RETURNING ID")), &self.raw.client);
         let values = parameters(values);
         let inserted = join(client.query_typed(&sql, &values), client.batch_execute(SETTLE));
@@ -288,7 +290,7 @@ impl uidring_store::server::Session for Session {
         }
     }
 
-    async fn create_table(&mut self, table: &Table) -> Done<Self, ()> {
+    async fn create_table(&mut self, table: &Table) -> Done<()> {
         let select = format!("SELECT CAST(TO_REGCLASS('{}') AS TEXT)", table.name);
         if only(self.query(&select, &[]).await?)?.optional_text(0)?.is_some() {
             return Ok(());
@@ -305,7 +307,7 @@ impl uidring_store::server::Session for Session {
     }
 
     /// The counter is a sequence, which does not follow the rows. It never goes back.
-    async fn mark_range(&mut self, range: WorkerRange) -> Done<Self, ()> {
+    async fn mark_range(&mut self, range: WorkerRange) -> Done<()> {
         let counter = "PG_GET_SERIAL_SEQUENCE('WORKER_NODE', 'id')";
         let [warn, commit] = COMMIT;
         let script = format!(
@@ -321,7 +323,7 @@ impl uidring_store::server::Session for Session {
         self.check_commit()
     }
 
-    async fn last_key(&mut self) -> Done<Self, Option<u64>> {
+    async fn last_key(&mut self) -> Done<Option<u64>> {
         let found = self.look(KEY_SEQUENCE, &[]).await?;
         let [sequence] = &*found else { return Ok(None) };
         // Its name may have a `?`, which would be a parameter.
@@ -334,7 +336,7 @@ impl uidring_store::server::Session for Session {
         only(rows(&found))?.optional_unsigned(0)
     }
 
-    async fn may_create(&mut self) -> Done<Self, Option<bool>> {
+    async fn may_create(&mut self) -> Done<Option<bool>> {
         let select = "SELECT HAS_SCHEMA_PRIVILEGE(CURRENT_SCHEMA(), 'CREATE')";
         Ok(only(self.look(select, &[]).await?)?.optional_int(0)?.map(|may| may != 0))
     }
@@ -347,7 +349,7 @@ impl uidring_store::server::Session for Session {
         self.has_identity
     }
 
-    fn miscounted(&self, what: &str, rows: u64) -> Problem<Failure> {
+    fn miscounted(&self, what: &str, rows: u64) -> Problem {
         match rows {
             0 => by_trigger(&format!(
                 "{what} in leaf_alloc, whose row is locked for it, changes nothing"
@@ -357,7 +359,7 @@ impl uidring_store::server::Session for Session {
     }
 
     /// Row-level security may hide an existing row.
-    async fn check_absent(&mut self, tag: &str) -> Done<Self, ()> {
+    async fn check_absent(&mut self, tag: &str) -> Done<()> {
         match self.look_for("leaf_alloc", "biz_tag", tag.into()).await? {
             (false, false) => Ok(()),
             (true, false) => Err(Problem::Conflict(format!(
@@ -371,7 +373,7 @@ impl uidring_store::server::Session for Session {
         }
     }
 
-    async fn check_changeable(&mut self, worker_id: u64) -> Done<Self, ()> {
+    async fn check_changeable(&mut self, worker_id: u64) -> Done<()> {
         let id = worker_id.into();
         let lock = "SELECT WORKER_ID FROM UIDRING_LEASE WHERE WORKER_ID = ? FOR UPDATE NOWAIT";
         let update = "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1 WHERE WORKER_ID = ?";
@@ -397,12 +399,7 @@ impl uidring_store::server::Session for Session {
 impl Session {
     /// Looks for a row that could not be locked. Returns whether it exists, and whether row-level security may hide it
     /// or prevent a change.
-    async fn look_for(
-        &mut self,
-        table: &str,
-        key: &str,
-        value: Value<'_>,
-    ) -> Done<Self, (bool, bool)> {
+    async fn look_for(&mut self, table: &str, key: &str, value: Value<'_>) -> Done<(bool, bool)> {
         let look = format!(
             "SELECT EXISTS (SELECT 1 FROM {table} WHERE {key} = ?), ROW_SECURITY_ACTIVE('{}')",
             table.to_lowercase()
@@ -413,7 +410,7 @@ impl Session {
 }
 
 /// The error for a visible row that could not be locked. Only a policy can prevent that.
-fn by_policy(row: &str) -> Problem<Failure> {
+fn by_policy(row: &str) -> Problem {
     Problem::Denied(format!(
         "{row}, and no policy of its row-level security lets this account change it: add one FOR UPDATE, or FOR \
          ALL"
@@ -421,18 +418,13 @@ fn by_policy(row: &str) -> Problem<Failure> {
 }
 
 /// The error for a statement that changed no row, although nobody else holds a lock on it.
-fn by_trigger(done: &str) -> Problem<Failure> {
+fn by_trigger(done: &str) -> Problem {
     Problem::Denied(format!(
         "{done}: a trigger, rule or policy of the table prevents it; remove it"
     ))
 }
 
-fn check_server(
-    has_others: bool,
-    version: i64,
-    is_standby: bool,
-    is_read_only: bool,
-) -> Done<Session, ()> {
+fn check_server(has_others: bool, version: i64, is_standby: bool, is_read_only: bool) -> Done<()> {
     if version < EARLIEST {
         let (found, needed) = (version / 10_000, EARLIEST / 10_000);
         return Err(Problem::Refused(format!(

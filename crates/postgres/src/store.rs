@@ -5,9 +5,9 @@ mod tls;
 
 use std::fmt;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::Config;
@@ -17,15 +17,15 @@ use uidring_store::options::{Given, Owner, TLS};
 use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
 use uidring_store::server::{
-    Done, Engine, Inspected, Problem, Purpose, ServerStore, ServerUrl, Table,
+    Connector, Done, Engine, Problem, Purpose, ServerStore, ServerUrl, Session,
 };
 use uidring_store::url::Url;
 
 use self::options::HostAddress;
 use self::tls::TlsOptions;
 use crate::driver::Raw;
-use crate::failure::{Failure, advice, failed};
-use crate::session::Session;
+use crate::failure::failed;
+use crate::session;
 
 /// A PostgreSQL server and a database in it, by URL:
 ///
@@ -49,34 +49,13 @@ pub struct Postgres {
     tls: TlsOptions,
 }
 
-/// How to connect.
-pub struct Hosts {
-    /// One for each host.
-    configs: Vec<Config>,
-    tls: MakeRustlsConnect,
-}
-
 impl Engine for Postgres {
-    type Options = Arc<Hosts>;
-
-    type Raw = Raw;
-
-    type Session = Session;
-
-    type Failure = Failure;
-
-    const NAME: &'static str = "PostgreSQL";
-
     const URL: ServerUrl = ServerUrl {
         form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
         schemes: &["postgres", "postgresql", "postgis"],
     };
 
     const OPTIONS: &'static Owner = &options::OWNER;
-
-    const MAY_WAIT_FOR: &'static str = "a synchronous standby away, ";
-
-    const THREAD: &'static str = "uidring-postgres";
 
     fn new(url: &Url, given: &Given) -> Result<Self, String> {
         let mut config = Config::new();
@@ -127,6 +106,17 @@ impl Engine for Postgres {
     fn show(&mut self, identity: ClientIdentity) {
         self.tls.show(identity);
     }
+}
+
+#[async_trait]
+impl Connector for Postgres {
+    fn name(&self) -> &'static str {
+        "PostgreSQL"
+    }
+
+    fn may_wait_for(&self) -> &'static str {
+        "a synchronous standby away, "
+    }
 
     fn login(&self) -> Login {
         let has_password =
@@ -140,20 +130,29 @@ impl Engine for Postgres {
         }
     }
 
-    fn options(&self, _: Purpose) -> Arc<Hosts> {
-        let tls = MakeRustlsConnect::new(self.tls.config(self.demands_tls()));
-        Arc::new(Hosts { configs: self.hosts.clone(), tls })
+    fn login_advice(&self) -> &'static str {
+        match self.demands_tls() {
+            true => {
+                "the server does not let this user in: its pg_hba.conf lacks a line for it, or the server \
+                 wants a client's certificate that names this user"
+            }
+            false => {
+                "the server does not let this user in: its pg_hba.conf lacks a line for it, or demands TLS \
+                 (tls=verify)"
+            }
+        }
     }
 
     /// Connects to all hosts at once, and returns the first connection that accepts writes. The driver would try one
     /// after the other, and an unreachable host could use up all the time.
-    async fn connect(hosts: &Arc<Hosts>, within: Duration) -> Done<Session, Option<Raw>> {
+    async fn connect(&self, _: Purpose, within: Duration) -> Done<Option<Box<dyn Session>>> {
+        let tls = MakeRustlsConnect::new(self.tls.config(self.demands_tls()));
         let mut attempts = JoinSet::new();
-        for config in hosts.configs.clone() {
-            let tls = hosts.tls.clone();
+        for config in self.hosts.clone() {
+            let tls = tls.clone();
             attempts.spawn(async move { Raw::connect(&config, tls).await });
         }
-        let mut found: Option<Problem<Failure>> = None;
+        let mut found: Option<Problem> = None;
         let connected = timeout(within, async {
             while let Some(attempt) = attempts.join_next().await {
                 match attempt {
@@ -172,29 +171,12 @@ impl Engine for Postgres {
         match (connected.await, found) {
             (Ok(None), Some(problem)) => Err(problem),
             (Err(_), Some(problem)) if problem.is_final() => Err(problem),
-            (connected, _) => Ok(connected.unwrap_or_default()),
+            (connected, _) => {
+                let has_others = self.hosts.len() > 1;
+                let session = |raw| Box::new(session::Session::new(raw, has_others)) as _;
+                Ok(connected.unwrap_or_default().map(session))
+            }
         }
-    }
-
-    async fn inspect(
-        &self,
-        server: Inspected<'_>,
-        raw: Raw,
-        table: &Table,
-    ) -> Done<Session, Session> {
-        Session::inspect(raw, server, self.hosts.len() > 1, table).await
-    }
-
-    async fn answers(session: &mut Session) -> bool {
-        session.answers().await
-    }
-
-    async fn close(session: Session) {
-        session.close().await;
-    }
-
-    fn advice(&self, table: &Table, failure: &Failure) -> String {
-        advice(self.demands_tls(), table, failure)
     }
 }
 
@@ -312,7 +294,9 @@ mod tests {
             ("postgres://u:p@%2Frun/d?sslmode=require", "a Unix socket has none", ""),
         ] {
             let store = PostgresStore::from_url(url).expect(url);
-            for (text, words) in [(store.refusal(), refusal), (store.warning(), warning)] {
+            for (text, words) in
+                [(store.server().refusal(), refusal), (store.server().warning(), warning)]
+            {
                 assert_eq!(text.is_none(), words.is_empty(), "{url}: {text:?}");
                 assert!(text.unwrap_or_default().contains(words), "{url}: {words}");
             }

@@ -25,16 +25,16 @@ mod tables;
 mod url;
 mod value;
 
-pub use self::engine::{Engine, Purpose};
+pub use self::engine::{Connector, Engine, Purpose};
 pub use self::explain::explain;
 pub use self::leases::ServerLeases;
 pub use self::nodes::ServerWorkerNodes;
-pub use self::problem::{Cause, Failure, Problem, State};
+pub use self::problem::{Cause, Failure, LOGIN, Problem, State};
 pub use self::row::{Cell, Row, only};
 pub use self::segments::ServerSegments;
 pub use self::session::{Changed, Done, Session, not_one_row};
 pub use self::settings::{Inspected, Limits, Settings};
-pub use self::store::ServerStore;
+pub use self::store::{Server, ServerStore};
 pub use self::tables::{
     LEAF_ALLOC, RANGE_COMMENT, Table, UIDRING_LEASE, UIDRING_RANGE, WORKER_NODE, check_version,
 };

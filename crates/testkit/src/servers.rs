@@ -108,7 +108,6 @@ pub trait TestedEngine: 'static {
 
 type DatabaseOf<T> = Database<<T as TestedEngine>::Kind>;
 type StoreOf<T> = ServerStore<<T as TestedEngine>::Engine>;
-type SegmentsOf<T> = ServerSegments<<T as TestedEngine>::Engine>;
 
 fn store_at<T: TestedEngine>(url: &str) -> StoreOf<T> {
     ServerStore::from_url(url).expect("a URL")
@@ -220,7 +219,7 @@ pub fn range(segments: &mut impl SegmentStore, tag: &str) -> (u64, u64) {
     (range.start, range.end)
 }
 
-fn refusal<T: TestedEngine>(segments: &mut SegmentsOf<T>, tag: &str) -> String {
+fn refusal(segments: &mut ServerSegments, tag: &str) -> String {
     let error = load(segments, tag).expect_err("refused");
     told(&error, segments)
 }

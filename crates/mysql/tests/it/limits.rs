@@ -191,11 +191,11 @@ fn addresses_of_version_6() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let database = table(&MariaDb::start_with(&arguments));
     let address = format!("[::1]:{}", database.server().port());
-    let nodes = nodes(&database.url_at(&address));
-    assert_eq!(nodes.store().to_string(), format!("{address}/{}", database.name()));
-    assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 1);
+    let server = server(&database.url_at(&address));
+    assert_eq!(server.to_string(), format!("{address}/{}", database.name()));
+    assert_eq!(server.worker_nodes().assign(&LAYOUT).expect("assigned"), 1);
     // With TLS as far as the certificate, which is not for this address.
-    let tls = nodes.store().clone().tls_authority(authority.certificate()).expect("a certificate");
+    let tls = server.tls_authority(authority.certificate()).expect("a certificate");
     let text = refusal(&tls.worker_nodes());
     assert!(text.contains("TLS failed") && text.contains("not valid for name"), "{text}");
 }
@@ -249,7 +249,7 @@ fn a_limit_of_connections_may_pass() {
             thread::sleep(Duration::from_millis(5));
         }
         let quick = nodes(&database.url());
-        let hasty = quick.store().clone().deadline(Duration::from_secs(3));
+        let hasty = self::server(&database.url()).deadline(Duration::from_secs(3));
         let text = refusal(&hasty.worker_nodes());
         assert!(text.contains("max_user_connections") && text.contains("attempts"), "{text}");
         assert!(text.contains("allow it more"), "{text}");

@@ -6,7 +6,7 @@ use uidring::Error;
 use uidring::segment::SegmentStore;
 
 use super::examine::examine;
-use super::{Engine, ServerSegments, ServerStore};
+use super::{Engine, ServerStore};
 use crate::{AnyStore, Findings, LeaseOptions, LeaseTable, SegmentTable, StoreUse, WorkerTable};
 
 impl<E: Engine> AnyStore for ServerStore<E> {
@@ -38,10 +38,10 @@ impl<E: Engine> AnyStore for ServerStore<E> {
     }
 
     fn examine(&self, wanted: StoreUse) -> Findings {
-        examine(self, wanted)
+        examine(self.server(), wanted)
     }
 
     fn segment_store(&self) -> Result<Box<dyn SegmentStore>, Error> {
-        Ok(Box::new(ServerSegments::new(self)))
+        Ok(Box::new(self.segments()))
     }
 }

@@ -7,31 +7,32 @@ use std::time::Duration;
 use uidring::Error;
 
 use super::connection::{Connection, Failed, Operation};
-use super::engine::{Engine, Purpose};
+use super::engine::Purpose;
 use super::runtime::BlockingRuntime;
 use super::settings::Limits;
-use super::store::ServerStore;
+use super::store::Server;
+use super::tables::Table;
 
 /// Opens its connection on first use, and again if it broke.
-pub struct Client<E: Engine> {
-    server: ServerStore<E>,
-    connection: Connection<E>,
+pub struct Client {
+    server: Server,
+    connection: Connection,
     runtime: BlockingRuntime,
     /// In a forked child, which has another id, the connection is the parent's.
     process: u32,
 }
 
-impl<E: Engine> Client<E> {
-    pub fn new(server: &ServerStore<E>, purpose: Purpose) -> Self {
+impl Client {
+    pub fn new(server: &Server, purpose: Purpose) -> Self {
         Self {
             server: server.clone(),
-            connection: Connection::new(server.engine.options(purpose)),
+            connection: Connection::new(purpose),
             runtime: BlockingRuntime::default(),
             process: process::id(),
         }
     }
 
-    pub fn server(&self) -> &ServerStore<E> {
+    pub fn server(&self) -> &Server {
         &self.server
     }
 
@@ -47,8 +48,21 @@ impl<E: Engine> Client<E> {
     /// # Errors
     ///
     /// The store's error.
-    pub fn run<W: Operation<E>>(&mut self, work: &W) -> Result<W::Done, Error> {
-        Ok(self.try_run(work)?)
+    pub fn run<W: Operation>(&mut self, work: &W) -> Result<W::Done, Error> {
+        self.run_creating(work, &[])
+    }
+
+    /// Does the same, and creates these tables if they are missing.
+    ///
+    /// # Errors
+    ///
+    /// The store's error.
+    pub fn run_creating<W: Operation>(
+        &mut self,
+        work: &W,
+        tables: &[Table],
+    ) -> Result<W::Done, Error> {
+        Ok(self.try_run(work, tables)?)
     }
 
     /// Does the same, and says whether a failure lasts.
@@ -56,8 +70,8 @@ impl<E: Engine> Client<E> {
     /// # Errors
     ///
     /// The store's error.
-    pub fn try_run<W: Operation<E>>(&mut self, work: &W) -> Result<W::Done, Failed> {
-        let done = self.connection.run(&self.server, work);
+    pub fn try_run<W: Operation>(&mut self, work: &W, tables: &[Table]) -> Result<W::Done, Failed> {
+        let done = self.connection.run(&self.server, work, tables);
         // An error of the runtime itself may pass.
         let done = self.runtime.block_on(&self.server, done);
         done.map_err(|error| Failed { error, is_final: false })?
@@ -68,7 +82,7 @@ impl<E: Engine> Client<E> {
     /// # Errors
     ///
     /// The store's error.
-    pub fn run_once<W: Operation<E>>(&mut self, work: &W) -> Result<W::Done, Error> {
+    pub fn run_once<W: Operation>(&mut self, work: &W) -> Result<W::Done, Error> {
         self.runtime.block_on(&self.server, self.connection.run_once(&self.server, work))?
     }
 
@@ -83,11 +97,11 @@ impl<E: Engine> Client<E> {
     }
 }
 
-impl<E: Engine> Drop for Client<E> {
+impl Drop for Client {
     fn drop(&mut self) {
         if process::id() != self.process {
             // Closing or dropping the parent's connection would disturb the parent.
-            let own = Connection::new(self.server.engine.options(Purpose::Admin));
+            let own = Connection::new(Purpose::Admin);
             mem::forget(mem::replace(&mut self.connection, own));
             mem::forget(mem::take(&mut self.runtime));
         } else if self.connection.is_open() {

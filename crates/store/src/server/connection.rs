@@ -7,14 +7,14 @@ use tokio::time::{sleep, timeout};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 
-use super::engine::Engine;
+use super::engine::Purpose;
 use super::error::with_note;
 use super::explain::explain;
 use super::new_tables::create;
 use super::problem::{Problem, State};
 use super::session::{Done, Session};
 use super::settings::Limits;
-use super::store::ServerStore;
+use super::store::Server;
 use super::tables::Table;
 use crate::warn_once;
 
@@ -29,30 +29,27 @@ const GOODBYE: Duration = Duration::from_millis(500);
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A unit of work on a connection. It may run again after a failed attempt, so it must be repeatable.
-pub trait Operation<E: Engine>: Sync {
+pub trait Operation: Sync {
+    /// The table that errors name.
+    const TABLE: Table;
+
     type Done: Send;
 
-    /// Returns the table that errors name.
-    fn table(&self) -> Table;
-
-    /// Returns the tables to create if they are missing.
-    fn creates(&self) -> &[Table] {
-        &[]
+    /// Returns that table, where it depends on the work.
+    fn table(&self) -> Table {
+        Self::TABLE
     }
 
-    fn run(
-        &self,
-        session: &mut E::Session,
-    ) -> impl Future<Output = Done<E::Session, Self::Done>> + Send;
+    fn run(&self, session: &mut dyn Session) -> impl Future<Output = Done<Self::Done>> + Send;
 }
 
 /// Does the work. If tables are missing, creates them and does it again. Only then does the account need the right to
 /// create them.
-async fn work_in<E: Engine, W: Operation<E>>(
-    session: &mut E::Session,
+async fn work_in<W: Operation>(
+    session: &mut dyn Session,
     work: &W,
-) -> Done<E::Session, W::Done> {
-    let tables = work.creates();
+    tables: &[Table],
+) -> Done<W::Done> {
     match work.run(session).await {
         Err(problem) if problem.state() == Some(State::NoTable) && !tables.is_empty() => {
             session.rollback().await?;
@@ -77,17 +74,17 @@ impl From<Failed> for Error {
 }
 
 /// A connection that is opened on first use, and again after it broke.
-pub struct Connection<E: Engine> {
-    options: E::Options,
+pub struct Connection {
+    purpose: Purpose,
     /// The open session, and how long ago it was last used.
-    open: Option<(E::Session, Stopwatch)>,
+    open: Option<(Box<dyn Session>, Stopwatch)>,
     reached: bool,
     silent: bool,
 }
 
-impl<E: Engine> Connection<E> {
-    pub fn new(options: E::Options) -> Self {
-        Self { options, open: None, reached: false, silent: false }
+impl Connection {
+    pub fn new(purpose: Purpose) -> Self {
+        Self { purpose, open: None, reached: false, silent: false }
     }
 
     /// Whether the last attempt had a connection.
@@ -107,20 +104,22 @@ impl<E: Engine> Connection<E> {
     /// Closes the connection cleanly, within `GOODBYE`.
     pub async fn close(&mut self) {
         if let Some((session, _)) = self.open.take() {
-            let _ = timeout(GOODBYE, E::close(session)).await;
+            let _ = timeout(GOODBYE, session.close()).await;
         }
     }
 
-    /// Does the work, and retries all of it after failures that may pass, until the deadline. Uncommitted changes are
-    /// rolled back before a retry. The connection stays open unless something fails.
+    /// Does the work, and retries all of it after failures that may pass, until the deadline. Creates these tables if
+    /// they are missing. Uncommitted changes are rolled back before a retry. The connection stays open unless something
+    /// fails.
     ///
     /// # Errors
     ///
     /// The store's error, and whether it stays.
-    pub async fn run<W: Operation<E>>(
+    pub async fn run<W: Operation>(
         &mut self,
-        server: &ServerStore<E>,
+        server: &Server,
         work: &W,
+        tables: &[Table],
     ) -> Result<W::Done, Failed> {
         let begun = self.begin(server).await;
         let (deadline, limit) = begun.map_err(|error| Failed { error, is_final: true })?;
@@ -129,14 +128,14 @@ impl<E: Engine> Connection<E> {
         let mut before = None;
         self.silent = false;
         for attempt in 1_u32.. {
-            let problem = match self.attempt(server, work, deadline).await {
+            let problem = match self.attempt(server, work, tables, deadline).await {
                 Ok(done) => return Ok(done),
                 Err(problem) => problem,
             };
             let (may_pass, is_final) = (problem.may_pass(), problem.is_final());
             let waited = problem.last_wait();
             self.silent = waited.is_some();
-            let error = explain(&server.engine, &work.table(), problem);
+            let error = explain(&*server.engine, &work.table(), problem);
             if !may_pass {
                 return Err(Failed { error, is_final });
             }
@@ -166,40 +165,41 @@ impl<E: Engine> Connection<E> {
     /// # Errors
     ///
     /// The store's error.
-    pub async fn run_once<W: Operation<E>>(
+    pub async fn run_once<W: Operation>(
         &mut self,
-        server: &ServerStore<E>,
+        server: &Server,
         work: &W,
     ) -> Result<W::Done, Error> {
         let (deadline, _) = self.begin(server).await?;
-        let done = self.attempt(server, work, deadline).await;
-        done.map_err(|problem| explain(&server.engine, &work.table(), problem))
+        let done = self.attempt(server, work, &[], deadline).await;
+        done.map_err(|problem| explain(&*server.engine, &work.table(), problem))
     }
 
     /// Returns the deadline of the work, and how long that is.
     ///
     /// Drops a connection that broke while idle, which is no failure of this work. The check has its own limit: a
     /// connection that a firewall has forgotten, for example, must not use up the deadline.
-    async fn begin(&mut self, server: &ServerStore<E>) -> Result<(Deadline, Duration), Error> {
+    async fn begin(&mut self, server: &Server) -> Result<(Deadline, Duration), Error> {
         server.check()?;
         let Limits { connect, deadline: limit } = server.settings.limits;
         let deadline = Deadline::after(Some(limit));
         let patience = connect.min(limit / 2);
         if let Some((session, used)) = &mut self.open
             && used.elapsed() >= FRESH
-            && !matches!(timeout(patience, E::answers(session)).await, Ok(true))
+            && !matches!(timeout(patience, session.answers()).await, Ok(true))
         {
             self.open = None;
         }
         Ok((deadline, limit))
     }
 
-    async fn attempt<W: Operation<E>>(
+    async fn attempt<W: Operation>(
         &mut self,
-        server: &ServerStore<E>,
+        server: &Server,
         work: &W,
+        tables: &[Table],
         deadline: Deadline,
-    ) -> Done<E::Session, W::Done> {
+    ) -> Done<W::Done> {
         let Limits { connect, deadline: limit } = server.settings.limits;
         let left = || deadline.remaining().unwrap_or(limit);
         self.reached = self.is_open();
@@ -209,22 +209,23 @@ impl<E: Engine> Connection<E> {
                 if let Some(warning) = server.warning() {
                     warn_once(format!("{server}: {warning}"));
                 }
-                let raw = E::connect(&self.options, connect.min(left())).await?;
-                let raw = raw.ok_or(Problem::NoConnection(connect.min(limit)))?;
+                let session = server.engine.connect(self.purpose, connect.min(left())).await?;
+                let mut session = session.ok_or(Problem::NoConnection(connect.min(limit)))?;
                 self.reached = true;
-                timeout(left(), server.engine.inspect(server.inspected(), raw, &work.table()))
+                timeout(left(), session.inspect(server.inspected(), &work.table()))
                     .await
-                    .map_err(|_| Problem::NoEnd(limit))??
+                    .map_err(|_| Problem::NoEnd(limit))??;
+                session
             }
         };
-        match timeout(left(), work_in::<E, W>(&mut session, work)).await {
+        match timeout(left(), work_in(&mut *session, work, tables)).await {
             Ok(Ok(done)) => {
                 self.open = Some((session, Stopwatch::start()));
                 Ok(done)
             }
             failed => {
                 // The session may be in the middle of a transaction or an answer.
-                let _ = timeout(GOODBYE.min(limit / 4), E::close(session)).await;
+                let _ = timeout(GOODBYE.min(limit / 4), session.close()).await;
                 failed.unwrap_or_else(|_| Err(Problem::NoEnd(limit)))
             }
         }

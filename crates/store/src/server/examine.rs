@@ -9,13 +9,13 @@ use uidring::clock::{Clock, SystemClock};
 use super::client::Client;
 use super::clocks;
 use super::connection::Operation;
-use super::engine::{Engine, Purpose};
+use super::engine::Purpose;
 use super::explain::explain;
 use super::problem::{Problem, State};
 use super::range::look_for_range;
 use super::row::only;
 use super::session::{Done, Session};
-use super::store::ServerStore;
+use super::store::Server;
 use super::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE};
 use crate::{Finding, Findings, StoreUse};
 
@@ -47,10 +47,9 @@ const SEGMENTS: &[(Table, &str)] = &[(
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Examines a server for such a start.
-pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Findings {
-    let mut store = store.clone();
+pub(super) fn examine(mut server: Server, wanted: StoreUse) -> Findings {
     let (sender, risks) = channel();
-    store.settings.risks = Some(sender);
+    server.settings.risks = Some(sender);
     let statements = match wanted {
         StoreUse::Disposable => WORKERS,
         StoreUse::Lease(_) | StoreUse::Ordinal(..) => LEASES,
@@ -58,13 +57,13 @@ pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Fi
     };
     let (table, has_range) = (statements[0].0, wanted != StoreUse::Segments);
     let examine = Examine { statements, has_range };
-    let looked = match Client::new(&store, Purpose::Admin).run(&examine) {
+    let looked = match Client::new(&server, Purpose::Admin).run(&examine) {
         Ok(looked) => looked,
         Err(error) => return Err(vec![Finding::error("connection", &error)]),
     };
-    let tls = match store.engine.warning() {
+    let tls = match server.engine.warning() {
         Some(warning) => Finding::risk("TLS", warning),
-        None => store.engine.login().finding(),
+        None => server.engine.login().finding(),
     };
     let answers = Finding::good("connection", "the server answers, and accepts writes");
     let mut findings = vec![answers, tls];
@@ -76,7 +75,7 @@ pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Fi
     findings.extend(risks);
     findings.push(match clocks::compare(looked.clocks, CLOCK_TOLERANCE) {
         Ok(()) => Finding::good("clock", "the server's clock and this host's agree to a second"),
-        Err(problem) => Finding::error("clock", &explain::<E>(&store.engine, &table, problem)),
+        Err(problem) => Finding::error("clock", &explain(&*server.engine, &table, problem)),
     });
     let Some((table, problem)) = looked.failed else {
         let text = "the tables are there, and the account may use them";
@@ -85,7 +84,7 @@ pub(super) fn examine<E: Engine>(store: &ServerStore<E>, wanted: StoreUse) -> Fi
     };
 
     let is_missing = problem.state() == Some(State::NoTable);
-    let mut finding = Finding::error("rights", &explain(&store.engine, &table, problem));
+    let mut finding = Finding::error("rights", &explain(&*server.engine, &table, problem));
     if is_missing && looked.may_create == Some(false) {
         finding.text.push_str(
             "; this account has no right of its own to create it: grant it CREATE, or use another account for this",
@@ -101,24 +100,26 @@ struct Examine {
     has_range: bool,
 }
 
-struct Looked<F> {
+struct Looked {
     /// This host's clock before, the server's, and this host's after.
     clocks: [Timestamp; 3],
     /// The first table that cannot be used, and why.
-    failed: Option<(Table, Problem<F>)>,
+    failed: Option<(Table, Problem)>,
     /// Whether the account may create tables; `None` if the server does not say.
     may_create: Option<bool>,
 }
 
-impl<E: Engine> Operation<E> for Examine {
-    type Done = Looked<E::Failure>;
+impl Operation for Examine {
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = Looked;
 
     fn table(&self) -> Table {
         self.statements[0].0
     }
 
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Self::Done> {
-        let dialect = E::Session::DIALECT;
+    async fn run(&self, session: &mut dyn Session) -> Done<Looked> {
+        let dialect = session.dialect();
         let now = format!("SELECT {}", (dialect.millis)(dialect.now));
         let before = SystemClock.now();
         let row = only(session.look(&now, &[]).await?)?;

@@ -2,14 +2,14 @@
 
 use uidring::Error;
 
-use super::engine::Engine;
+use super::engine::Connector;
 use super::error::database;
-use super::problem::{Cause, Failure, Problem};
+use super::problem::{Cause, LOGIN, Problem};
 use super::tables::Table;
 use crate::ServerError;
 
 /// Returns the error for callers: what to do, with the driver's error as its source.
-pub fn explain<E: Engine>(engine: &E, table: &Table, problem: Problem<E::Failure>) -> Error {
+pub fn explain(engine: &dyn Connector, table: &Table, problem: Problem) -> Error {
     let kind = problem.kind();
     let (problem, source): (String, Option<Cause>) = match problem {
         Problem::Unfit { row, fitting } => return fitting.error(engine.to_string(), row),
@@ -30,7 +30,7 @@ pub fn explain<E: Engine>(engine: &E, table: &Table, problem: Problem<E::Failure
             format!(
                 "no answer within {limit:?} while connecting; is a {} server there, and does the \
                  network let us through?",
-                E::NAME
+                engine.name()
             ),
             None,
         ),
@@ -39,11 +39,14 @@ pub fn explain<E: Engine>(engine: &E, table: &Table, problem: Problem<E::Failure
                 "connected, but a statement did not end within {limit:?}; is {} locked, {}or the \
                  server overloaded?",
                 table.name,
-                E::MAY_WAIT_FOR
+                engine.may_wait_for()
             ),
             None,
         ),
-        Problem::Driver(failure) => (engine.advice(table, &failure), failure.into_cause()),
+        Problem::Driver(failure) => {
+            let advice = failure.advice.replace(LOGIN, engine.login_advice());
+            (table.fill(&advice), failure.cause)
+        }
     };
-    database(engine, kind, problem, source)
+    database(&engine, kind, problem, source)
 }

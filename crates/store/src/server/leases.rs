@@ -17,8 +17,8 @@ use super::client::Client;
 use super::create::Create;
 use super::engine::{Engine, Purpose};
 use super::nodes::Usage;
-use super::store::ServerStore;
-use super::tables::{UIDRING_LEASE, WORKER_NODE};
+use super::store::{Server, ServerStore};
+use super::tables::{Table, UIDRING_LEASE, WORKER_NODE};
 use crate::WorkerUsage;
 use crate::leases::{
     AcquireRequest, Acquired, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable, LeasedRow,
@@ -30,25 +30,21 @@ use crate::leases::{
 /// Each lease keeps a connection of its own, which is opened again if it broke. A renewal takes at most a third of the
 /// lease, whatever the server's deadline.
 #[derive(Clone, Debug)]
-pub struct ServerLeases<E: Engine> {
-    store: ServerStore<E>,
-    create_tables_if_missing: bool,
+pub struct ServerLeases {
+    server: Server,
+    creates: &'static [Table],
     options: LeaseOptions,
 }
 
 impl<E: Engine> ServerStore<E> {
     /// Returns the table `UIDRING_LEASE`, whose worker ids are held, renewed and given back.
-    pub fn leases(&self) -> ServerLeases<E> {
-        ServerLeases::new(self.clone())
+    pub fn leases(&self) -> ServerLeases {
+        let (server, options) = (self.server(), LeaseOptions::default());
+        ServerLeases { server, creates: &[], options }
     }
 }
 
-impl<E: Engine> ServerLeases<E> {
-    /// Returns the table of this server.
-    pub fn new(store: ServerStore<E>) -> Self {
-        Self { store, create_tables_if_missing: false, options: LeaseOptions::default() }
-    }
-
+impl ServerLeases {
     /// Sets how generators lease worker ids; the defaults of [`LeaseOptions`] if not set.
     #[must_use]
     pub fn options(mut self, options: LeaseOptions) -> Self {
@@ -60,38 +56,31 @@ impl<E: Engine> ServerLeases<E> {
     /// them only if they are missing.
     #[must_use]
     pub fn create_tables_if_missing(mut self, create: bool) -> Self {
-        self.create_tables_if_missing = create;
+        self.creates = if create { &[WORKER_NODE, UIDRING_LEASE] } else { &[] };
         self
     }
 
-    /// Returns the server.
-    pub fn store(&self) -> &ServerStore<E> {
-        &self.store
-    }
-}
-
-impl<E: Engine> ServerLeases<E> {
-    fn connect(&self, lasts: Duration) -> Client<E> {
-        Client::new(&self.store, Purpose::Lease(lasts))
+    fn connect(&self, lasts: Duration) -> Client {
+        Client::new(&self.server, Purpose::Lease(lasts))
     }
 
-    fn admin(&self) -> Client<E> {
+    fn admin(&self) -> Client {
         self.connect(Duration::from_secs(60))
     }
 
     fn end(&self, worker_id: u64, ending: Ending) -> Result<LeaseRow, Error> {
         let (is_done, row) = self.admin().run(&EndLease { worker_id, ending })?;
-        changed_row(row, is_done, worker_id, self.store.to_string())
+        changed_row(row, is_done, worker_id, self.server.to_string())
     }
 }
 
-impl<E: Engine> WorkerSource for ServerLeases<E> {
+impl WorkerSource for ServerLeases {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         self.lease(request, &self.options).map(Worker::from)
     }
 }
 
-impl<E: Engine> LeaseTable for ServerLeases<E> {
+impl LeaseTable for ServerLeases {
     fn create(&self) -> Result<(), Error> {
         self.admin().run(&Create(&[WORKER_NODE, UIDRING_LEASE]))
     }
@@ -99,13 +88,12 @@ impl<E: Engine> LeaseTable for ServerLeases<E> {
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error> {
         let lasts = options.length();
         let client = self.connect(lasts);
-        let create_tables = self.create_tables_if_missing;
-        acquire(LeaseClient { client, create_tables, lasts }, request, options)
+        acquire(LeaseClient { client, creates: self.creates, lasts }, request, options)
     }
 
     fn list(&self) -> Result<Vec<LeaseRow>, Error> {
         let rows = self.admin().run(&ListLeases)?;
-        Ok(readable(rows, &self.store))
+        Ok(readable(rows, &self.server))
     }
 
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error> {
@@ -126,18 +114,18 @@ impl<E: Engine> LeaseTable for ServerLeases<E> {
         let fingerprint = layout.to_string();
         let work = Reuse { worker_ids, fingerprint: &fingerprint, horizon };
         let done = self.admin().run(&work)?;
-        done.map_err(|denial| denial.error(self.store.to_string(), layout))
+        done.map_err(|denial| denial.error(self.server.to_string(), layout))
     }
 }
 
 /// A client that acquires a lease, then renews and releases it.
-pub struct LeaseClient<E: Engine> {
-    client: Client<E>,
-    create_tables: bool,
+pub struct LeaseClient {
+    client: Client,
+    creates: &'static [Table],
     lasts: Duration,
 }
 
-impl<E: Engine> LeaseStore for LeaseClient<E> {
+impl LeaseStore for LeaseClient {
     type Rows = Self;
 
     fn location(&self) -> String {
@@ -149,7 +137,7 @@ impl<E: Engine> LeaseStore for LeaseClient<E> {
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
-        self.client.run(&Acquire { request, create_tables: self.create_tables })
+        self.client.run_creating(&Acquire { request }, self.creates)
     }
 
     fn hold(mut self) -> Self {
@@ -158,7 +146,7 @@ impl<E: Engine> LeaseStore for LeaseClient<E> {
     }
 }
 
-impl<E: Engine> RowStore for LeaseClient<E> {
+impl RowStore for LeaseClient {
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<(), Error> {
         let is_cluster = self.client.server().settings.is_cluster;
         let lasts_micros = self.lasts.as_micros() as u64;

@@ -6,7 +6,7 @@ use super::tables::{Table, WORKER_NODE};
 use crate::sql::{NEWEST_LEASE, NEWEST_NODE};
 
 /// Creates the tables that are missing.
-pub async fn create<S: Session>(session: &mut S, tables: &[Table]) -> Done<S, ()> {
+pub async fn create(session: &mut dyn Session, tables: &[Table]) -> Done<()> {
     if tables.iter().any(|table| table.name == WORKER_NODE.name) {
         check_leases(session).await?;
     }
@@ -18,7 +18,7 @@ pub async fn create<S: Session>(session: &mut S, tables: &[Table]) -> Done<S, ()
 
 /// Refuses a database whose leases show that `WORKER_NODE` lost rows: a new table would hand out their worker ids
 /// again.
-async fn check_leases<S: Session>(session: &mut S) -> Done<S, ()> {
+async fn check_leases(session: &mut dyn Session) -> Done<()> {
     let newest = greatest(session, NEWEST_NODE).await?;
     let leased = match greatest(session, NEWEST_LEASE).await {
         // The account may have no rights on leases.
@@ -34,7 +34,7 @@ async fn check_leases<S: Session>(session: &mut S) -> Done<S, ()> {
     )))
 }
 
-async fn greatest<S: Session>(session: &mut S, sql: &str) -> Done<S, Option<u64>> {
+async fn greatest(session: &mut dyn Session, sql: &str) -> Done<Option<u64>> {
     let rows = session.look_if_there(sql).await?;
     rows.first().map_or(Ok(None), |row| row.optional_unsigned(0))
 }

@@ -14,8 +14,8 @@ use super::create::Create;
 use super::engine::{Engine, Purpose};
 use super::error::with_note;
 use super::range::{Record, Recorded};
-use super::store::ServerStore;
-use super::tables::WORKER_NODE;
+use super::store::{Server, ServerStore};
+use super::tables::{Table, WORKER_NODE};
 use crate::{
     IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
     age_in_seconds, announce_end,
@@ -29,31 +29,26 @@ use crate::{
 /// An assignment blocks its thread, with a runtime of its own. Within another runtime, build generators in
 /// `tokio::task::spawn_blocking`.
 #[derive(Clone, Debug)]
-pub struct ServerWorkerNodes<E: Engine> {
-    store: ServerStore<E>,
-    create_table_if_missing: bool,
+pub struct ServerWorkerNodes {
+    server: Server,
+    creates: &'static [Table],
     max_clock_difference: Option<Duration>,
 }
 
 impl<E: Engine> ServerStore<E> {
     /// Returns the table `WORKER_NODE`, which gives each start a fresh worker id.
-    pub fn worker_nodes(&self) -> ServerWorkerNodes<E> {
-        ServerWorkerNodes::new(self.clone())
+    pub fn worker_nodes(&self) -> ServerWorkerNodes {
+        let (server, max_clock_difference) = (self.server(), self.settings.max_clock_difference);
+        ServerWorkerNodes { server, creates: &[], max_clock_difference }
     }
 }
 
-impl<E: Engine> ServerWorkerNodes<E> {
-    /// Returns the table of this server.
-    pub fn new(store: ServerStore<E>) -> Self {
-        let max_clock_difference = store.settings.max_clock_difference;
-        Self { store, create_table_if_missing: false, max_clock_difference }
-    }
-
+impl ServerWorkerNodes {
     /// Sets whether an assignment creates a missing table; if not set, that is an error. The account needs the right to
     /// create it only if it is missing.
     #[must_use]
     pub fn create_table_if_missing(mut self, create: bool) -> Self {
-        self.create_table_if_missing = create;
+        self.creates = if create { &[WORKER_NODE] } else { &[] };
         self
     }
 
@@ -68,37 +63,33 @@ impl<E: Engine> ServerWorkerNodes<E> {
         self
     }
 
-    /// Returns the server.
-    pub fn store(&self) -> &ServerStore<E> {
-        &self.store
-    }
-}
-
-impl<E: Engine> ServerWorkerNodes<E> {
     /// Runs the operation on a connection of its own.
-    fn run<W: Operation<E>>(&self, work: &W) -> Result<W::Done, Error> {
-        Client::new(&self.store, Purpose::Admin).run(work)
+    fn run<W: Operation>(&self, work: &W) -> Result<W::Done, Error> {
+        self.client().run(work)
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.server, Purpose::Admin)
     }
 }
 
-impl<E: Engine> WorkerSource for ServerWorkerNodes<E> {
+impl WorkerSource for ServerWorkerNodes {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         self.assign(&request.layout).map(Worker::from)
     }
 }
 
-impl<E: Engine> WorkerTable for ServerWorkerNodes<E> {
+impl WorkerTable for ServerWorkerNodes {
     /// Retries failures that may pass (no connection, a starting server, a deadlock) until the deadline. If the
     /// connection breaks during the insertion, another row is inserted, and the first one's key stays unused.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let assign = Assign {
             node: NodeIdentity::from_env()?,
             layout: *layout,
-            create_table: self.create_table_if_missing,
             max_clock_difference: self.max_clock_difference,
         };
-        let (worker_id, range) = self.run(&assign)?;
-        let place = self.store.to_string();
+        let (worker_id, range) = self.client().run_creating(&assign, self.creates)?;
+        let place = self.server.to_string();
         announce_end(&place, layout, range, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
@@ -112,8 +103,8 @@ impl<E: Engine> WorkerTable for ServerWorkerNodes<E> {
     }
 
     fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
-        let done = self.run(&Record(range))?;
-        done.map_err(|refusal| refusal.error(self.store.to_string(), range))
+        let done = self.client().run_creating(&Record(range), &[WORKER_NODE])?;
+        done.map_err(|refusal| refusal.error(self.server.to_string(), range))
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {

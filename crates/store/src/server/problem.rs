@@ -1,7 +1,7 @@
 //! Why an attempt failed, and whether a retry may help.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
-use std::fmt;
 use std::time::Duration;
 
 use uidring::{StoreErrorKind, Timestamp};
@@ -13,9 +13,9 @@ pub type Cause = Box<dyn StdError + Send + Sync>;
 
 /// Why an attempt failed.
 #[derive(Debug)]
-pub enum Problem<F> {
+pub enum Problem {
     /// The driver's or the server's error.
-    Driver(F),
+    Driver(Failure),
     /// No connection within this time.
     NoConnection(Duration),
     /// Connected, but the work did not end within this time.
@@ -62,17 +62,21 @@ pub enum Problem<F> {
     },
 }
 
-/// A driver's error. Each engine classifies it by its server's codes.
-pub trait Failure: fmt::Debug + Send + Sized {
-    /// Returns what it means.
-    fn state(&self) -> State;
-
-    /// Returns whether the server answered. Then the connection is good, and only the statement failed.
-    fn is_answer(&self) -> bool;
-
-    /// Returns what the driver, the server or the system said.
-    fn into_cause(self) -> Option<Cause>;
+/// A driver's error, as its engine classifies it by the server's codes.
+#[derive(Debug)]
+pub struct Failure {
+    /// What it means.
+    pub state: State,
+    /// Whether the server answered. Then the connection is good, and only the statement failed.
+    pub is_answer: bool,
+    /// What to do, and what went wrong unless the cause says so. The table and the engine fill in its placeholders.
+    pub advice: Cow<'static, str>,
+    /// What the driver, the server or the system said.
+    pub cause: Option<Cause>,
 }
+
+/// Stands in an advice for the engine's advice on failed logins.
+pub const LOGIN: &str = "{login}";
 
 /// What a driver's error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,11 +101,11 @@ pub enum State {
     Lasting,
 }
 
-impl<F: Failure> Problem<F> {
+impl Problem {
     /// Returns what a driver's error means.
     pub fn state(&self) -> Option<State> {
         match self {
-            Self::Driver(failure) => Some(failure.state()),
+            Self::Driver(failure) => Some(failure.state),
             _ => None,
         }
     }
@@ -109,7 +113,7 @@ impl<F: Failure> Problem<F> {
     /// Returns whether the connection is good, and only the statement failed.
     pub fn is_answered(&self) -> bool {
         match self {
-            Self::Driver(failure) => failure.is_answer(),
+            Self::Driver(failure) => failure.is_answer,
             Self::Refused(_) | Self::Denied(_) | Self::Conflict(_) | Self::Undone(_) => true,
             _ => false,
         }
@@ -158,11 +162,11 @@ impl<F: Failure> Problem<F> {
                 StoreErrorKind::TimedOut
             }
             Self::NoConnection(_) | Self::ReadOnly { .. } => StoreErrorKind::Unreachable,
-            Self::Driver(failure) => match failure.state() {
+            Self::Driver(failure) => match failure.state {
                 State::Locked => StoreErrorKind::TimedOut,
                 State::NoTable | State::NoDatabase => StoreErrorKind::NotFound,
                 State::MayPass => StoreErrorKind::Unreachable,
-                _ if failure.is_answer() => StoreErrorKind::Denied,
+                _ if failure.is_answer => StoreErrorKind::Denied,
                 _ => StoreErrorKind::Other,
             },
         }

@@ -6,7 +6,6 @@
 //! starts see it. So reading the rows after it misses no start that did not know the range.
 
 use super::connection::Operation;
-use super::engine::Engine;
 use super::problem::{Problem, State};
 use super::row::{Row, only};
 use super::session::{Done, Session};
@@ -17,10 +16,7 @@ const RANGE: &str = "SELECT FIRST_ID, LAST_ID FROM UIDRING_RANGE";
 
 /// Returns the range. The transaction's first statement must have read `WORKER_NODE` and
 /// [`HAS_RANGE`](Session::HAS_RANGE), which gave `has_range`.
-pub async fn recorded<S: Session>(
-    session: &mut S,
-    has_range: bool,
-) -> Done<S, Option<WorkerRange>> {
+pub async fn recorded(session: &mut dyn Session, has_range: bool) -> Done<Option<WorkerRange>> {
     if !has_range {
         return Ok(None);
     }
@@ -34,7 +30,7 @@ pub async fn recorded<S: Session>(
     }
 }
 
-fn read<F>(rows: &[Row]) -> Result<Option<WorkerRange>, Problem<F>> {
+fn read(rows: &[Row]) -> Result<Option<WorkerRange>, Problem> {
     let Some(row) = rows.first() else { return Ok(None) };
     let (first, last) = (row.unsigned(0)?, row.unsigned(1)?);
     WorkerRange::new(first, last).map(Some).map_err(|_| {
@@ -44,7 +40,7 @@ fn read<F>(rows: &[Row]) -> Result<Option<WorkerRange>, Problem<F>> {
 }
 
 /// Returns the range, in a transaction of its own. A recorded range never changes.
-pub async fn look_for_range<S: Session>(session: &mut S) -> Done<S, Option<WorkerRange>> {
+pub async fn look_for_range(session: &mut dyn Session) -> Done<Option<WorkerRange>> {
     if !is_marked(session).await? {
         return Ok(None);
     }
@@ -54,39 +50,31 @@ pub async fn look_for_range<S: Session>(session: &mut S) -> Done<S, Option<Worke
     Ok(range)
 }
 
-async fn is_marked<S: Session>(session: &mut S) -> Done<S, bool> {
-    let look = format!("SELECT {}", S::HAS_RANGE);
+async fn is_marked(session: &mut dyn Session) -> Done<bool> {
+    let look = format!("SELECT {}", session.has_range());
     Ok(only(session.look(&look, &[]).await?)?.int(0)? != 0)
 }
 
 pub struct Recorded;
 
-impl<E: Engine> Operation<E> for Recorded {
+impl Operation for Recorded {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = Option<WorkerRange>;
 
-    fn table(&self) -> Table {
-        WORKER_NODE
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Option<WorkerRange>> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         look_for_range(session).await
     }
 }
 
 pub struct Record(pub WorkerRange);
 
-impl<E: Engine> Operation<E> for Record {
+impl Operation for Record {
+    const TABLE: Table = UIDRING_RANGE;
+
     type Done = Result<(), RangeRefusal>;
 
-    fn table(&self) -> Table {
-        UIDRING_RANGE
-    }
-
-    fn creates(&self) -> &[Table] {
-        &[WORKER_NODE]
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), RangeRefusal>> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         let range = self.0;
         let is_marked = is_marked(session).await?;
         // What an interrupted recording left does not count yet.
@@ -122,7 +110,7 @@ impl<E: Engine> Operation<E> for Record {
 impl Record {
     /// Records the range for later starts. Returns another range if that is recorded. The same range may come from an
     /// interrupted recording.
-    async fn insert<S: Session>(&self, session: &mut S) -> Done<S, Option<WorkerRange>> {
+    async fn insert(&self, session: &mut dyn Session) -> Done<Option<WorkerRange>> {
         let Self(range) = *self;
         let insert = "INSERT INTO UIDRING_RANGE (ONE, FIRST_ID, LAST_ID) VALUES (1, ?, ?)";
         session.create_table(&UIDRING_RANGE).await?;
@@ -144,7 +132,7 @@ impl Record {
 
 /// Returns the lowest and greatest worker id that were handed out. A lease also has a row of `WORKER_NODE`, unless
 /// somebody deleted it. The row below a range does not count.
-async fn ends<S: Session>(session: &mut S) -> Done<S, (Option<u64>, Option<u64>)> {
+async fn ends(session: &mut dyn Session) -> Done<(Option<u64>, Option<u64>)> {
     let nodes = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE WHERE TYPE <> 0";
     let leases = "SELECT MIN(WORKER_ID), MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0";
     let mut rows = session.look(nodes, &[]).await?;

@@ -1,6 +1,5 @@
 //! Rows from a server.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use uidring::Timestamp;
@@ -36,7 +35,7 @@ impl Row {
     /// # Errors
     ///
     /// [`Problem::Refused`] for other values. All methods return this error.
-    pub fn optional_int<F>(&self, index: usize) -> Result<Option<i64>, Problem<F>> {
+    pub fn optional_int(&self, index: usize) -> Result<Option<i64>, Problem> {
         match self.cells.get(index) {
             Some(Cell::Null) => Ok(None),
             Some(Cell::Int(number)) => Ok(Some(*number)),
@@ -49,36 +48,36 @@ impl Row {
     }
 
     /// Returns an integer.
-    pub fn int<F>(&self, index: usize) -> Result<i64, Problem<F>> {
+    pub fn int(&self, index: usize) -> Result<i64, Problem> {
         self.optional_int(index)?.ok_or_else(|| self.unusable(index))
     }
 
     /// Returns `max_id` or `step` of a tag. A value that cannot be read fails this tag only, so that others still load.
     pub fn tag_number(&self, index: usize) -> TagNumber {
-        match self.optional_int::<Infallible>(index) {
+        match self.optional_int(index) {
             Ok(number) => number.ok_or("is NULL"),
             Err(_) => Err("is not a 64-bit integer"),
         }
     }
 
     /// Returns a nonnegative integer, or `None` for NULL.
-    pub fn optional_unsigned<F>(&self, index: usize) -> Result<Option<u64>, Problem<F>> {
+    pub fn optional_unsigned(&self, index: usize) -> Result<Option<u64>, Problem> {
         let number = self.optional_int(index)?.map(u64::try_from);
         number.transpose().map_err(|_| self.unusable(index))
     }
 
     /// Returns a nonnegative integer.
-    pub fn unsigned<F>(&self, index: usize) -> Result<u64, Problem<F>> {
+    pub fn unsigned(&self, index: usize) -> Result<u64, Problem> {
         self.optional_unsigned(index)?.ok_or_else(|| self.unusable(index))
     }
 
     /// Returns the number of a server, or `None` if it has none.
-    pub fn server<F>(&self, index: usize) -> Result<Option<u64>, Problem<F>> {
+    pub fn server(&self, index: usize) -> Result<Option<u64>, Problem> {
         Ok(self.optional_unsigned(index)?.filter(|server| *server > 0))
     }
 
     /// Returns a text, or `None` for NULL.
-    pub fn optional_text<F>(&self, index: usize) -> Result<Option<&str>, Problem<F>> {
+    pub fn optional_text(&self, index: usize) -> Result<Option<&str>, Problem> {
         match self.cells.get(index) {
             Some(Cell::Null) => Ok(None),
             Some(Cell::Text(text)) => Ok(Some(text)),
@@ -87,22 +86,22 @@ impl Row {
     }
 
     /// Returns a text.
-    pub fn text<F>(&self, index: usize) -> Result<&str, Problem<F>> {
+    pub fn text(&self, index: usize) -> Result<&str, Problem> {
         self.optional_text(index)?.ok_or_else(|| self.unusable(index))
     }
 
     /// Returns a time in milliseconds since 1970.
-    pub fn millis<F>(&self, index: usize) -> Result<Timestamp, Problem<F>> {
+    pub fn millis(&self, index: usize) -> Result<Timestamp, Problem> {
         self.int(index).map(Timestamp::from_millis)
     }
 
     /// Returns a time in seconds since 1970.
-    pub fn seconds<F>(&self, index: usize) -> Result<Timestamp, Problem<F>> {
+    pub fn seconds(&self, index: usize) -> Result<Timestamp, Problem> {
         let seconds = self.int(index)?;
         Ok(Timestamp::from_millis(seconds.saturating_mul(1_000)))
     }
 
-    fn unusable<F>(&self, index: usize) -> Problem<F> {
+    fn unusable(&self, index: usize) -> Problem {
         let name =
             self.names.get(index).map_or_else(|| index.to_string(), |name| name.to_uppercase());
         Problem::Refused(format!("the server's answer has no usable value in column `{name}`"))
@@ -114,6 +113,6 @@ impl Row {
 /// # Errors
 ///
 /// [`Problem::Refused`] if there is none.
-pub fn only<F>(mut rows: Vec<Row>) -> Result<Row, Problem<F>> {
+pub fn only(mut rows: Vec<Row>) -> Result<Row, Problem> {
     rows.pop().ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
 }

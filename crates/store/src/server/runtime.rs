@@ -7,9 +7,8 @@ use std::thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 use uidring::{Error, StoreErrorKind};
 
-use super::engine::Engine;
 use super::error::database;
-use super::store::ServerStore;
+use super::store::Server;
 
 /// A runtime that the first call starts and that outlives it, as an open connection requires.
 #[derive(Default)]
@@ -22,9 +21,9 @@ impl BlockingRuntime {
     /// # Errors
     ///
     /// The runtime or the thread cannot be started.
-    pub fn block_on<T: Send, E: Engine>(
+    pub fn block_on<T: Send>(
         &mut self,
-        server: &ServerStore<E>,
+        server: &Server,
         work: impl Future<Output = T> + Send,
     ) -> Result<T, Error> {
         let run = || {
@@ -35,7 +34,8 @@ impl BlockingRuntime {
             return run();
         }
         thread::scope(|scope| {
-            let thread = thread::Builder::new().name(E::THREAD.into()).spawn_scoped(scope, run);
+            let name = format!("uidring-{}", server.engine.name().to_lowercase());
+            let thread = thread::Builder::new().name(name).spawn_scoped(scope, run);
             match thread.map(thread::ScopedJoinHandle::join) {
                 Ok(Ok(done)) => done,
                 Ok(Err(_)) => Err(failed(server, "it panicked")),
@@ -61,6 +61,6 @@ impl Drop for BlockingRuntime {
     }
 }
 
-fn failed<E: Engine>(server: &ServerStore<E>, what: &str) -> Error {
+fn failed(server: &Server, what: &str) -> Error {
     database(server, StoreErrorKind::Other, format!("the client failed: {what}"), None)
 }

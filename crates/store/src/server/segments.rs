@@ -24,7 +24,7 @@ use super::error::with_note;
 use super::explain::explain;
 use super::settings::Settings;
 use super::store::ServerStore;
-use super::tables::LEAF_ALLOC;
+use super::tables::{LEAF_ALLOC, Table};
 use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of};
 
 /// The table `leaf_alloc` of a server, from which segments are loaded.
@@ -38,9 +38,9 @@ use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of};
 /// is loaded separately.
 ///
 /// It has a runtime of its own, and works within another.
-pub struct ServerSegments<E: Engine> {
-    client: Client<E>,
-    create_table_if_missing: bool,
+pub struct ServerSegments {
+    client: Client,
+    creates: &'static [Table],
     /// Tags whose row was locked at their last load.
     locked: HashSet<String>,
     /// False once the server has refused NOWAIT.
@@ -51,38 +51,28 @@ pub struct ServerSegments<E: Engine> {
 
 impl<E: Engine> ServerStore<E> {
     /// Returns the table `leaf_alloc`, for segments of dense numbers.
-    pub fn segments(&self) -> ServerSegments<E> {
-        ServerSegments::new(self)
-    }
-}
-
-impl<E: Engine> ServerSegments<E> {
-    /// Returns the table of this server.
-    pub fn new(store: &ServerStore<E>) -> Self {
-        Self {
-            client: Client::new(store, Purpose::Loads),
-            create_table_if_missing: false,
+    pub fn segments(&self) -> ServerSegments {
+        ServerSegments {
+            client: Client::new(&self.server(), Purpose::Loads),
+            creates: &[],
             locked: HashSet::new(),
             may_skip: true,
             server: None,
         }
     }
+}
 
+impl ServerSegments {
     /// Sets whether adding or reading tags creates a missing table; if not set, that is an error. The account needs the
     /// right to create it only if it is missing.
     #[must_use]
     pub fn create_table_if_missing(mut self, create: bool) -> Self {
-        self.create_table_if_missing = create;
+        self.creates = if create { &[LEAF_ALLOC] } else { &[] };
         self
     }
 
-    /// Returns the server.
-    pub fn store(&self) -> &ServerStore<E> {
-        self.client.server()
-    }
-
-    fn admin(&self) -> Client<E> {
-        Client::new(self.store(), Purpose::Admin)
+    fn admin(&self) -> Client {
+        Client::new(self.client.server(), Purpose::Admin)
     }
 
     /// Loads a segment. Waits for a locked row, unless it has waited before: for this tag, or in the same call.
@@ -98,7 +88,7 @@ impl<E: Engine> ServerSegments<E> {
             false => Waits::Briefly,
         };
         loop {
-            return match self.client.try_run(&Load { request, waits, only_server })? {
+            return match self.client.try_run(&Load { request, waits, only_server }, &[])? {
                 Ok(loaded) => {
                     self.locked.remove(&request.tag);
                     self.note(loaded.server);
@@ -108,7 +98,7 @@ impl<E: Engine> ServerSegments<E> {
                 Err(NotLoaded::Locked(problem)) => {
                     *has_waited = true;
                     self.locked.insert(request.tag.clone());
-                    Err(explain(&self.store().engine, &LEAF_ALLOC, problem).into())
+                    Err(explain(&*self.client.server().engine, &LEAF_ALLOC, problem).into())
                 }
                 Err(NotLoaded::MustWait) => {
                     self.may_skip = false;
@@ -129,7 +119,7 @@ impl<E: Engine> ServerSegments<E> {
     ) -> Result<Vec<usize>, LoadError> {
         let requests: Vec<_> = group.iter().map(|&index| &wanted[index]).collect();
         let work = LoadTogether { requests: &requests, only_server: self.only_server() };
-        let done = match self.client.try_run(&work) {
+        let done = match self.client.try_run(&work, &[]) {
             Ok(Together::Loaded(done)) => done,
             Ok(Together::Apart { has_waited: waited }) => {
                 *has_waited |= waited;
@@ -154,7 +144,7 @@ impl<E: Engine> ServerSegments<E> {
 
     /// Returns the only server that may answer, if there is one.
     fn only_server(&self) -> Option<u64> {
-        let Settings { requires_durability, is_cluster, .. } = &self.store().settings;
+        let Settings { requires_durability, is_cluster, .. } = &self.client.server().settings;
         let (requires_durability, is_cluster) = (*requires_durability, *is_cluster);
         self.server.filter(|_| requires_durability && !is_cluster)
     }
@@ -182,20 +172,22 @@ impl<E: Engine> ServerSegments<E> {
     /// for the tag. It does not know what others loaded.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
-        if before.is_some_and(|before| before != server) && !self.store().settings.is_cluster {
+        if before.is_some_and(|before| before != server)
+            && !self.client.server().settings.is_cluster
+        {
             log!(
                 error,
                 "{}: another server answers than before: that may be a failover which has lost \
                  commits, and ids may come twice; see that every max_id is above all ids in use",
-                self.store()
+                self.client.server()
             );
         }
     }
 }
 
-impl<E: Engine> SegmentStore for ServerSegments<E> {
+impl SegmentStore for ServerSegments {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
-        self.client.run(&ListTags { create_table: self.create_table_if_missing })
+        self.client.run_creating(&ListTags, self.creates)
     }
 
     /// If the server is unreachable, or has left two tags without an answer, the remaining tags fail at once with the
@@ -243,13 +235,13 @@ impl From<Failed> for LoadError {
     }
 }
 
-impl<E: Engine> SegmentTable for ServerSegments<E> {
+impl SegmentTable for ServerSegments {
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error> {
-        self.admin().run(&CreateTag { tag, create_table: self.create_table_if_missing })?
+        self.admin().run_creating(&CreateTag(tag), self.creates)?
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
-        self.admin().run(&ListTags { create_table: false })
+        self.admin().run(&ListTags)
     }
 
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error> {
@@ -270,11 +262,10 @@ impl<E: Engine> SegmentTable for ServerSegments<E> {
     }
 }
 
-impl<E: Engine> fmt::Debug for ServerSegments<E> {
+impl fmt::Debug for ServerSegments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSegments")
-            .field("server", &format_args!("{}", self.store()))
-            .field("create_table_if_missing", &self.create_table_if_missing)
+            .field("server", &format_args!("{}", self.client.server()))
             .finish_non_exhaustive()
     }
 }

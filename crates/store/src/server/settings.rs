@@ -81,7 +81,7 @@ impl Inspected<'_> {
     /// # Errors
     ///
     /// [`Problem::Refused`] with the explanation.
-    pub fn report<F>(self, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem<F>> {
+    pub fn report(self, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem> {
         self.tell(risk, Verdict::Fault, explain)
     }
 
@@ -90,20 +90,16 @@ impl Inspected<'_> {
     /// # Errors
     ///
     /// As [`report`](Self::report).
-    pub fn report_lasting<F>(
-        self,
-        risk: usize,
-        explain: impl Fn() -> String,
-    ) -> Result<(), Problem<F>> {
+    pub fn report_lasting(self, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem> {
         self.tell(risk, Verdict::Risk, explain)
     }
 
-    fn tell<F>(
+    fn tell(
         self,
         risk: usize,
         verdict: Verdict,
         explain: impl Fn() -> String,
-    ) -> Result<(), Problem<F>> {
+    ) -> Result<(), Problem> {
         if let Some(risks) = &self.settings.risks {
             // The examination receives it.
             let _ = risks.send(Finding { about: "durability", verdict, text: explain() });

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 
-use super::engine::Engine;
+use super::engine::{Connector, Engine};
 use super::error::database;
 use super::settings::{Inspected, Settings};
 use super::url;
@@ -36,7 +37,7 @@ impl<E: Engine> ServerStore<E> {
         has_own_workers: false,
         open: |url, given| {
             let store = Self::from_parts(url, given)?;
-            match store.refusal() {
+            match store.server().refusal() {
                 Some(problem) => Err(E::URL.wrong(problem)),
                 None => Ok(Box::new(store)),
             }
@@ -159,8 +160,23 @@ impl<E: Engine> ServerStore<E> {
         self
     }
 
+    /// Returns what clients need of it.
+    pub fn server(&self) -> Server {
+        Server { engine: Arc::new(self.engine.clone()), settings: self.settings.clone() }
+    }
+}
+
+/// What clients need of a [`ServerStore`], whatever its engine.
+#[derive(Clone)]
+pub struct Server {
+    /// The driver, with its options.
+    pub(super) engine: Arc<dyn Connector>,
+    pub(super) settings: Settings,
+}
+
+impl Server {
     pub(super) fn inspected(&self) -> Inspected<'_> {
-        Inspected { place: &self.engine, settings: &self.settings }
+        Inspected { place: self, settings: &self.settings }
     }
 
     /// Checks the options before an operation.
@@ -188,20 +204,33 @@ impl<E: Engine> ServerStore<E> {
 }
 
 /// Displays hosts, ports and database.
-impl<E: Engine> fmt::Display for ServerStore<E> {
+impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.engine, f)
     }
 }
 
 /// Debug output of the driver's options would show the user or the password.
-impl<E: Engine> fmt::Debug for ServerStore<E> {
+impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerStore")
+        f.debug_struct("Server")
             .field("server", &format_args!("{self}"))
             .field("tls", &self.engine.login().has_tls)
             .field("connect_timeout", &self.settings.limits.connect)
             .field("deadline", &self.settings.limits.deadline)
             .finish_non_exhaustive()
+    }
+}
+
+/// Displays hosts, ports and database.
+impl<E: Engine> fmt::Display for ServerStore<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.engine, f)
+    }
+}
+
+impl<E: Engine> fmt::Debug for ServerStore<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.server(), f)
     }
 }

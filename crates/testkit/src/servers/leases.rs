@@ -27,7 +27,7 @@ pub(super) fn options(millis: u64) -> LeaseOptions {
     LeaseOptions::default().lasts(Duration::from_millis(millis)).owner("tests")
 }
 
-fn leases<T: TestedEngine>(database: &DatabaseOf<T>) -> ServerLeases<T::Engine> {
+fn leases<T: TestedEngine>(database: &DatabaseOf<T>) -> ServerLeases {
     store::<T>(database).deadline(Duration::from_secs(20)).leases()
 }
 
@@ -188,7 +188,7 @@ pub fn what_is_given_back_before_it_is_counted_is_taken<T: TestedEngine>() {
     let database = database::<T>();
     let bits = Bits { time: 44, worker: 1, sequence: 10 };
     let layout = Layout::new(bits, Tick::Millisecond, layout().epoch()).expect("possible");
-    let start = |leases: ServerLeases<T::Engine>| leases.lease(&request(layout), &options(60_000));
+    let start = |leases: ServerLeases| leases.lease(&request(layout), &options(60_000));
     let held = start(leases::<T>(&database)).expect("free");
     let proxy = Proxy::before(database.server().port(), "SELECT COUNT(*)", move || {
         held.release().expect("given back");

@@ -21,9 +21,7 @@ use crate::{chain, request};
 
 const LAYOUT: Layout = Layout::UID_GENERATOR;
 
-type NodesOf<T> = ServerWorkerNodes<<T as TestedEngine>::Engine>;
-
-fn nodes<T: TestedEngine>(database: &DatabaseOf<T>) -> NodesOf<T> {
+fn nodes<T: TestedEngine>(database: &DatabaseOf<T>) -> ServerWorkerNodes {
     store::<T>(database).deadline(Duration::from_secs(30)).worker_nodes()
 }
 
@@ -35,7 +33,7 @@ fn database<T: TestedEngine>(first: u64, last: u64) -> DatabaseOf<T> {
     database
 }
 
-fn refusal<T: TestedEngine>(nodes: &NodesOf<T>) -> String {
+fn refusal(nodes: &ServerWorkerNodes) -> String {
     told(&nodes.assign(&LAYOUT).expect_err("refused"), nodes)
 }
 
@@ -45,7 +43,7 @@ pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
     for table in [0, 1] {
         let database = database::<T>(1, 10);
         let store = store_at::<T>(&grant::<T>(&database, table));
-        let text = refusal::<T>(&store.worker_nodes());
+        let text = refusal(&store.worker_nodes());
         let names = text.to_uppercase();
         assert!(names.contains("UIDRING_RANGE") && text.contains("SELECT on"), "{text}");
         T::Kind::grant_also(&database, page, beginning);
@@ -87,7 +85,7 @@ pub fn it_begins_at_the_first_after_a_restart<T: TestedEngine>() {
 pub fn without_its_table_nothing_is_handed_out<T: TestedEngine>() {
     let database = database::<T>(100, 199);
     database.execute("DROP TABLE UIDRING_RANGE");
-    let text = refusal::<T>(&nodes::<T>(&database));
+    let text = refusal(&nodes::<T>(&database));
     assert!(text.contains("the table UIDRING_RANGE is gone: restore it"), "{text}");
     nodes::<T>(&database).record_range(range(100, 199)).expect("restored");
     assert_eq!(nodes::<T>(&database).assign(&LAYOUT).expect("assigned"), 100);
@@ -111,7 +109,7 @@ pub fn who_ignores_it_is_noticed<T: TestedEngine>() {
         matches!(error.store(), Some(TableError::RangeIgnored { worker_id: 102, .. })),
         "{error:?}"
     );
-    assert!(refusal::<T>(&nodes).contains("the next, 103, is over the last"));
+    assert!(refusal(&nodes).contains("the next, 103, is over the last"));
 }
 
 pub fn worker_ids_outside_are_not_reused<T: TestedEngine>() {

@@ -32,7 +32,7 @@ pub fn a_missing_table_is_made_only_when_asked<T: TestedEngine>() {
     let mut segments = store::<T>(&database).segments();
     let tag = new_tag("t", 10);
     for text in [
-        refusal::<T>(&mut segments, "t"),
+        refusal(&mut segments, "t"),
         chain(&segments.tags().expect_err("no table")),
         chain(&segments.create_tag(&tag).expect_err("no table")),
         chain(&segments.list_tags().expect_err("no table")),
@@ -66,7 +66,7 @@ pub fn a_table_without_its_key_repeats_nothing<T: TestedEngine>() {
     assert!(text.contains("key") || text.contains("constraint"), "{text}");
     assert_eq!(segments.list_tags().expect("listed").len(), 2, "none was added");
     database.execute("INSERT INTO leaf_alloc SELECT * FROM leaf_alloc WHERE biz_tag = 't'");
-    let text = refusal::<T>(&mut segments, "t");
+    let text = refusal(&mut segments, "t");
     assert!(text.contains("has 2 rows") && text.contains("primary key"), "{text}");
     for text in [
         chain(&segments.set_step("t", 20).expect_err("two rows")),
@@ -172,7 +172,7 @@ pub fn a_server_that_is_away_costs_a_call_one_deadline<T: TestedEngine>() {
 
     server.freeze();
     let begin = Instant::now();
-    let text = refusal::<T>(&mut segments, "t");
+    let text = refusal(&mut segments, "t");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     server.thaw();
     let next = range(&mut segments, "t");
@@ -211,7 +211,7 @@ pub fn a_trigger_that_makes_something_else_of_it_is_refused<T: TestedEngine>() {
     let mut segments = store::<T>(&database).segments();
     for trigger in meddling_triggers::<T>("leaf_alloc", "max_id", "biz_tag = 't'") {
         database.execute(&trigger);
-        let text = refusal::<T>(&mut segments, "t");
+        let text = refusal(&mut segments, "t");
         assert!(text.contains("reads 5") && text.contains("triggers"), "{text}");
         assert_eq!(max_id::<T>(&database, "t"), 2_147_483_000, "rolled back");
     }

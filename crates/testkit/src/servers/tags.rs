@@ -25,7 +25,7 @@ fn row<T: TestedEngine>(database: &DatabaseOf<T>) -> Vec<(i64, i64)> {
 pub fn tags_are_added_changed_and_deleted<T: TestedEngine>() {
     let database = shared::<T>();
     let mut segments = store::<T>(&database).segments();
-    let text = refusal::<T>(&mut segments, "t");
+    let text = refusal(&mut segments, "t");
     assert!(text.contains("uidring segment create"), "{text}");
     let segments = segments.create_table_if_missing(true);
     let snow = "\u{2603} \u{1f980}".repeat(32);

@@ -15,10 +15,8 @@ use crate::namespace;
 
 const LAYOUT: Layout = Layout::UID_GENERATOR;
 
-type NodesOf<T> = ServerWorkerNodes<<T as TestedEngine>::Engine>;
-
 /// Creates a database and the table.
-fn table<T: TestedEngine>() -> (DatabaseOf<T>, NodesOf<T>) {
+fn table<T: TestedEngine>() -> (DatabaseOf<T>, ServerWorkerNodes) {
     let database = shared::<T>();
     let nodes = store::<T>(&database).worker_nodes();
     nodes.create().expect("created");
@@ -30,23 +28,23 @@ pub(super) fn ids<T: TestedEngine>(database: &DatabaseOf<T>) -> Vec<u64> {
     ids.iter().map(|id| id.parse().expect("a number")).collect()
 }
 
-fn assign<T: TestedEngine>(nodes: &NodesOf<T>) -> u64 {
+fn assign(nodes: &ServerWorkerNodes) -> u64 {
     nodes.assign(&LAYOUT).expect("assigned")
 }
 
-fn refusal<T: TestedEngine>(nodes: &NodesOf<T>) -> String {
+fn refusal(nodes: &ServerWorkerNodes) -> String {
     told(&nodes.assign(&LAYOUT).expect_err("refused"), nodes)
 }
 
 pub fn a_missing_table_is_made_only_when_asked<T: TestedEngine>() {
     let database = shared::<T>();
     let nodes = store::<T>(&database).worker_nodes();
-    let text = refusal::<T>(&nodes);
+    let text = refusal(&nodes);
     assert!(text.contains(T::NO_TABLE) && text.contains("uidring worker init"), "{text}");
     let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = ";
     assert!(database.column(&format!("{tables}{}", T::SCHEMA)).is_empty());
     let asked = nodes.create_table_if_missing(true);
-    assert_eq!((assign::<T>(&asked), assign::<T>(&asked)), (1, 2));
+    assert_eq!((assign(&asked), assign(&asked)), (1, 2));
     asked.create().expect("it is there, which is fine");
     let rows = asked.list().expect("listed");
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 2]);
@@ -58,11 +56,11 @@ pub fn a_table_that_is_there_needs_no_right_to_make_one<T: TestedEngine>() {
     let (database, _) = table::<T>();
     let nodes = store_at::<T>(&grant::<T>(&database, 0));
     let nodes = nodes.worker_nodes().create_table_if_missing(true);
-    assert_eq!(assign::<T>(&nodes), 1);
+    assert_eq!(assign(&nodes), 1);
     let text = told(&nodes.prune(Duration::ZERO).map(|_| ()).expect_err("no right"), &nodes);
     assert!(text.contains("pruning also DELETE"), "{text}");
     database.administer("DROP TABLE WORKER_NODE");
-    let text = refusal::<T>(&nodes);
+    let text = refusal(&nodes);
     assert!(T::NO_RIGHT.iter().all(|words| text.contains(words)), "{text}");
 }
 
@@ -82,9 +80,9 @@ pub fn assignments_work_within_runtimes<T: TestedEngine>() {
             .collect();
         let inside = {
             let _inside = runtime.enter();
-            assign::<T>(&nodes)
+            assign(&nodes)
         };
-        let nested = runtime.block_on(async { assign::<T>(&nodes) });
+        let nested = runtime.block_on(async { assign(&nodes) });
         let mut all = BTreeSet::from([inside, nested]);
         for build in builds {
             let generator = runtime.block_on(build).expect("no panic").expect("built");
@@ -99,21 +97,21 @@ pub fn the_generator_lives_without_the_server<T: TestedEngine>() {
     let server = T::Kind::start_with(&[]);
     let store = store::<T>(&server.database());
     let nodes = store.worker_nodes().create_table_if_missing(true);
-    let first = assign::<T>(&nodes);
+    let first = assign(&nodes);
     let generator = CachedUidGenerator::builder().layout(LAYOUT).worker_id(first);
     let generator = generator.namespace(namespace::fresh()).build().expect("built");
     server.kill();
     for uid in generator.uids().take(1_000_000) {
         assert_eq!(generator.decode(uid.expect("taken")).expect("ours").worker_id, first);
     }
-    let text = refusal::<T>(&store.clone().deadline(Duration::from_secs(3)).worker_nodes());
+    let text = refusal(&store.clone().deadline(Duration::from_secs(3)).worker_nodes());
     for words in ["refused", "is the server running?", "attempts within 3s"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     // A start that comes too early waits for the server.
     let late = thread::scope(|scope| {
         let patient = store.deadline(Duration::from_secs(60)).worker_nodes();
-        let late = scope.spawn(move || assign::<T>(&patient));
+        let late = scope.spawn(move || assign(&patient));
         thread::sleep(Duration::from_millis(200));
         server.start_again();
         late.join().expect("no panic")
@@ -145,18 +143,18 @@ pub fn a_counter_that_went_backwards_is_refused<T: TestedEngine>() {
     let server = T::Kind::start_with(&[]);
     let database = server.database();
     let nodes = store::<T>(&database).worker_nodes().create_table_if_missing(true);
-    assert_eq!(assign::<T>(&nodes), 1);
+    assert_eq!(assign(&nodes), 1);
     database.execute("UPDATE WORKER_NODE SET ID = 1000");
     T::set_next_key(&database, 2);
-    let text = refusal::<T>(&nodes);
+    let text = refusal(&nodes);
     assert!(text.contains("key 2 ") && text.contains("greatest in WORKER_NODE, 1000"), "{text}");
     // Next keys that are in use: the server itself refuses.
     T::set_next_key(&database, 1_000);
-    let text = refusal::<T>(&nodes);
+    let text = refusal(&nodes);
     assert!(T::KEY_TAKEN.iter().all(|words| text.contains(words)), "{text}");
     assert_eq!(ids::<T>(&database), [1_000], "what was refused was rolled back");
     T::set_next_key(&database, 1_001);
-    assert_eq!(assign::<T>(&nodes), 1_001);
+    assert_eq!(assign(&nodes), 1_001);
 }
 
 pub fn pruning_keeps_the_newest_row_and_the_counter<T: TestedEngine>() {
@@ -164,7 +162,7 @@ pub fn pruning_keeps_the_newest_row_and_the_counter<T: TestedEngine>() {
     let database = server.database();
     let nodes = store::<T>(&database).worker_nodes().create_table_if_missing(true);
     for id in 1..=5 {
-        assert_eq!(assign::<T>(&nodes), id);
+        assert_eq!(assign(&nodes), id);
     }
     let age = "UPDATE WORKER_NODE SET CREATED = NOW() - INTERVAL '2' DAY WHERE ID <> 2";
     database.execute(age);
@@ -177,7 +175,7 @@ pub fn pruning_keeps_the_newest_row_and_the_counter<T: TestedEngine>() {
     assert_eq!(ids::<T>(&database), [2, 5]);
     server.stop();
     server.start_again();
-    assert_eq!(assign::<T>(&nodes), 6);
+    assert_eq!(assign(&nodes), 6);
     // More rows than one statement removes.
     let rows = |id: &str, of: &str| {
         database.execute(&format!(

@@ -3,7 +3,6 @@
 use super::rows::row;
 use crate::leases::{Horizon, LeaseRow, LeasedRow, Loss};
 use crate::server::connection::Operation;
-use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE};
@@ -18,18 +17,16 @@ pub struct Renew<'a> {
     pub is_cluster: bool,
 }
 
-impl<E: Engine> Operation<E> for Renew<'_> {
+impl Operation for Renew<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
     type Done = ();
 
-    fn table(&self) -> Table {
-        UIDRING_LEASE
-    }
-
     /// The statement changes the row only if it is ours and still has the confirmed horizon.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         let LeasedRow { worker_id, owner, token, confirmed, server, .. } = self.row;
         let Horizon { tick, sequence } = self.horizon;
-        let Dialect { now, now_plus, .. } = E::Session::DIALECT;
+        let Dialect { now, now_plus, .. } = session.dialect();
         // MySQL assigns from left to right, so the sequence number is set while the tick is still the old one.
         let update = format!(
             "UPDATE UIDRING_LEASE SET LEASE_END = {now_plus}, RENEWED = {now},
@@ -80,17 +77,15 @@ pub struct Release<'a> {
     pub last: Option<Horizon>,
 }
 
-impl<E: Engine> Operation<E> for Release<'_> {
+impl Operation for Release<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
     type Done = ();
 
-    fn table(&self) -> Table {
-        UIDRING_LEASE
-    }
-
     /// Also meets a row that an earlier attempt freed without a reply, and leaves it as it is.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         let LeasedRow { worker_id, owner, token, .. } = self.row;
-        let Dialect { now, same, .. } = E::Session::DIALECT;
+        let Dialect { now, same, .. } = session.dialect();
         let update = format!(
             "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = ?, HORIZON_TICK = ?,
              HORIZON_SEQUENCE = ?, RENEWED = {now} WHERE WORKER_ID = ? AND OWNER = ?
@@ -111,11 +106,11 @@ impl<E: Engine> Operation<E> for Release<'_> {
 }
 
 /// Returns why a lease is lost, by its row. A damaged row is lost, too.
-async fn lost<S: Session>(
-    session: &mut S,
+async fn lost(
+    session: &mut dyn Session,
     held: &LeasedRow,
     of: impl FnOnce(Option<LeaseRow>) -> Result<Loss, String>,
-) -> Problem<S::Failure> {
+) -> Problem {
     match row(session, held.worker_id).await {
         Ok(row) => of(row).map_or_else(Problem::Refused, |loss| loss_of(held, loss)),
         Err(Problem::Refused(why)) => loss_of(held, Loss::Unreadable(why)),
@@ -123,6 +118,6 @@ async fn lost<S: Session>(
     }
 }
 
-fn loss_of<F>(held: &LeasedRow, loss: Loss) -> Problem<F> {
+fn loss_of(held: &LeasedRow, loss: Loss) -> Problem {
     Problem::Lost { worker_id: held.worker_id, why: held.why(loss) }
 }

@@ -6,7 +6,6 @@ use uidring::Timestamp;
 
 use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, flaw_of};
 use crate::server::connection::Operation;
-use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::range::recorded;
 use crate::server::row::{Row, only};
@@ -17,31 +16,26 @@ use crate::sql::{FOREIGN_LAYOUT, LOWEST_LEASE};
 /// Returns all rows, or what is wrong with a damaged one.
 pub struct ListLeases;
 
-impl<E: Engine> Operation<E> for ListLeases {
+impl Operation for ListLeases {
+    const TABLE: Table = UIDRING_LEASE;
+
     type Done = Vec<Result<LeaseRow, String>>;
 
-    fn table(&self) -> Table {
-        UIDRING_LEASE
-    }
-
-    async fn run(
-        &self,
-        session: &mut E::Session,
-    ) -> Done<E::Session, Vec<Result<LeaseRow, String>>> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         list(session, None).await
     }
 }
 
-async fn list<S: Session>(
-    session: &mut S,
+async fn list(
+    session: &mut dyn Session,
     worker_id: Option<u64>,
-) -> Done<S, Vec<Result<LeaseRow, String>>> {
+) -> Done<Vec<Result<LeaseRow, String>>> {
     let worker_id = worker_id.into();
-    let rows = session.look(&S::DIALECT.list_leases(), &[worker_id, worker_id]).await?;
+    let rows = session.look(&session.dialect().list_leases(), &[worker_id, worker_id]).await?;
     rows.iter()
         .map(|row| match read(row) {
             Err(Problem::Refused(why)) => {
-                let worker_id = row.unsigned::<S::Failure>(0).unwrap_or_default();
+                let worker_id = row.unsigned(0).unwrap_or_default();
                 Ok(Err(format!("UIDRING_LEASE, row with WORKER_ID {worker_id}: {why}")))
             }
             done => done,
@@ -50,7 +44,7 @@ async fn list<S: Session>(
 }
 
 /// Returns the row of a worker id. Refuses several rows, since each could have a holder.
-pub async fn row<S: Session>(session: &mut S, worker_id: u64) -> Done<S, Option<LeaseRow>> {
+pub async fn row(session: &mut dyn Session, worker_id: u64) -> Done<Option<LeaseRow>> {
     let mut rows = list(session, Some(worker_id)).await?;
     match rows.len() {
         0 | 1 => rows.pop().transpose().map_err(Problem::Refused),
@@ -61,12 +55,12 @@ pub async fn row<S: Session>(session: &mut S, worker_id: u64) -> Done<S, Option<
 }
 
 /// Returns what is wrong with a free row that is not sound.
-pub async fn flaw<S: Session>(session: &mut S, is_sound: &str) -> Done<S, Option<String>> {
-    let rows = session.query(&S::DIALECT.find_flawed_lease(is_sound), &[]).await?;
+pub async fn flaw(session: &mut dyn Session, is_sound: &str) -> Done<Option<String>> {
+    let rows = session.query(&session.dialect().find_flawed_lease(is_sound), &[]).await?;
     Ok(rows.first().map(read).transpose()?.map(flaw_of))
 }
 
-fn read<F>(row: &Row) -> Result<Result<LeaseRow, String>, Problem<F>> {
+fn read(row: &Row) -> Result<Result<LeaseRow, String>, Problem> {
     let columns = LeaseColumns {
         worker_id: row.unsigned(0)?,
         owner: row.text(1)?.into(),
@@ -97,19 +91,17 @@ pub enum Ending {
     Free,
 }
 
-impl<E: Engine> Operation<E> for EndLease {
+impl Operation for EndLease {
+    const TABLE: Table = UIDRING_LEASE;
+
     type Done = (bool, Option<LeaseRow>);
 
-    fn table(&self) -> Table {
-        UIDRING_LEASE
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, (bool, Option<LeaseRow>)> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         // Name a damaged row before the server fails at it.
         row(session, self.worker_id).await?;
         let update = match self.ending {
-            Ending::Fence => E::Session::DIALECT.fence(),
-            Ending::Free => E::Session::DIALECT.free(),
+            Ending::Fence => session.dialect().fence(),
+            Ending::Free => session.dialect().free(),
         };
         let changed = session.change(&update, &[self.worker_id.into()]).await?;
         Ok((changed.rows == 1, row(session, self.worker_id).await?))
@@ -125,14 +117,12 @@ pub struct Reuse<'a> {
     pub horizon: Horizon,
 }
 
-impl<E: Engine> Operation<E> for Reuse<'_> {
+impl Operation for Reuse<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
     type Done = Result<(), Denial>;
 
-    fn table(&self) -> Table {
-        UIDRING_LEASE
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Denial>> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         session.begin().await?;
         // Before the transaction reads, which fixes what it sees.
         set_layout(session, self.fingerprint).await?;
@@ -140,7 +130,7 @@ impl<E: Engine> Operation<E> for Reuse<'_> {
             session.rollback().await?;
             return Ok(Err(denial));
         }
-        let insert = E::Session::DIALECT.insert_free_lease();
+        let insert = session.dialect().insert_free_lease();
         for worker_id in self.worker_ids.clone() {
             let (tick, sequence) = (self.horizon.tick.into(), self.horizon.sequence.into());
             let values = [worker_id.into(), tick, sequence, self.fingerprint.into()];
@@ -152,13 +142,13 @@ impl<E: Engine> Operation<E> for Reuse<'_> {
 }
 
 impl Reuse<'_> {
-    async fn denial<S: Session>(&self, session: &mut S) -> Done<S, Option<Denial>> {
+    async fn denial(&self, session: &mut dyn Session) -> Done<Option<Denial>> {
         let (first, last) = (*self.worker_ids.start(), *self.worker_ids.end());
         let foreign = session.query(FOREIGN_LAYOUT, &[self.fingerprint.into()]).await?;
         if let Some(row) = foreign.first() {
             return Ok(Some(Denial::Foreign(row.text(0)?.into())));
         }
-        let newest = format!("SELECT MAX(ID), {} FROM WORKER_NODE", S::HAS_RANGE);
+        let newest = format!("SELECT MAX(ID), {} FROM WORKER_NODE", session.has_range());
         let newest = only(session.query(&newest, &[]).await?)?;
         let range = recorded(session, newest.int(1)? != 0).await?;
         let newest = newest.optional_unsigned(0)?;
@@ -170,6 +160,6 @@ impl Reuse<'_> {
 
 /// Sets the table's layout unless it has one. Returns whether it had none. A transaction that has already read rows may
 /// not see whose layout it is.
-pub async fn set_layout<S: Session>(session: &mut S, fingerprint: &str) -> Done<S, bool> {
-    session.insert_new(&S::DIALECT.insert_layout(), "WORKER_ID", &[fingerprint.into()]).await
+pub async fn set_layout(session: &mut dyn Session, fingerprint: &str) -> Done<bool> {
+    session.insert_new(&session.dialect().insert_layout(), "WORKER_ID", &[fingerprint.into()]).await
 }

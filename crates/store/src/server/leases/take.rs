@@ -10,13 +10,12 @@ use tokio::time::sleep;
 use super::rows::{flaw, set_layout};
 use crate::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
 use crate::server::connection::Operation;
-use crate::server::engine::Engine;
 use crate::server::nodes::insert_node;
 use crate::server::problem::Problem;
 use crate::server::range::{look_for_range, recorded};
 use crate::server::row::only;
 use crate::server::session::{Done, Session};
-use crate::server::tables::{Table, UIDRING_LEASE, WORKER_NODE};
+use crate::server::tables::{Table, UIDRING_LEASE};
 use crate::sql::{Dialect, TABLE_LAYOUT};
 use crate::{Fitting, WorkerRange};
 
@@ -36,7 +35,6 @@ const LOCKED_ROWS: usize = 3;
 /// Takes a free row, or adds one.
 pub struct Acquire<'a> {
     pub request: &'a AcquireRequest,
-    pub create_tables: bool,
 }
 
 /// A free row, as read.
@@ -48,20 +46,14 @@ struct Candidate {
     sequence: Option<i64>,
 }
 
-impl<E: Engine> Operation<E> for Acquire<'_> {
+impl Operation for Acquire<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
     type Done = Acquired;
-
-    fn table(&self) -> Table {
-        UIDRING_LEASE
-    }
-
-    fn creates(&self) -> &[Table] {
-        if self.create_tables { &[WORKER_NODE, UIDRING_LEASE] } else { &[] }
-    }
 
     /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was faster,
     /// continues in random order, so that starts do not collide again. Adds a row only if none is free.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Acquired> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         // A range recorded after this finds the rows that are outside it, or waits for them.
         let range = look_for_range(session).await?;
         let (mut locked, mut before, mut patience) = (Vec::new(), Vec::new(), PATIENCE);
@@ -114,11 +106,11 @@ impl<E: Engine> Operation<E> for Acquire<'_> {
 }
 
 impl Acquire<'_> {
-    async fn candidates<S: Session>(
+    async fn candidates(
         &self,
-        session: &mut S,
+        session: &mut dyn Session,
         range: Option<WorkerRange>,
-    ) -> Done<S, Result<Vec<Candidate>, Denial>> {
+    ) -> Done<Result<Vec<Candidate>, Denial>> {
         let AcquireRequest { layout, fingerprint, owner, last_tick, .. } = self.request;
         // Rows of another layout come first. Then our own, which an attempt without a reply has taken.
         let select = format!(
@@ -126,7 +118,7 @@ impl Acquire<'_> {
              WHERE LAYOUT <> ? OR (({} OR OWNER = ?)
              AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {})
              ORDER BY LAYOUT = ?, OWNER <> ?, WORKER_ID LIMIT ?",
-            S::DIALECT.is_free(),
+            session.dialect().is_free(),
             is_sound(layout, range)
         );
         let (owner, layout) = (owner.into(), fingerprint.into());
@@ -149,18 +141,18 @@ impl Acquire<'_> {
     }
 
     /// Takes a row; `None` if it has changed since it was read.
-    async fn take_row<S: Session>(
+    async fn take_row(
         &self,
-        session: &mut S,
+        session: &mut dyn Session,
         row: &Candidate,
-    ) -> Done<S, Option<LeasedRow>> {
+    ) -> Done<Option<LeasedRow>> {
         let AcquireRequest { fingerprint, owner, lasts, .. } = self.request;
         let Candidate { worker_id, token, tick, sequence } = *row;
-        let Dialect { now, now_plus, same, unlocked, .. } = S::DIALECT;
+        let Dialect { now, now_plus, same, unlocked, .. } = session.dialect();
         let is_as_read = unlocked(&format!(
             "WORKER_ID = ? AND TOKEN = ? AND LAYOUT = ? AND HORIZON_TICK {same} ?
              AND HORIZON_SEQUENCE {same} ? AND ({} OR OWNER = ?)",
-            S::DIALECT.is_free()
+            session.dialect().is_free()
         ));
         let update = format!(
             "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1{}, LEASE_END = {now_plus},
@@ -186,14 +178,14 @@ impl Acquire<'_> {
 
     /// Adds a new worker id: the next key of `WORKER_NODE`. `None` if the leases must be read again, because another
     /// start has set their layout.
-    async fn add_row<S: Session>(&self, session: &mut S) -> Done<S, Option<Acquired>> {
+    async fn add_row(&self, session: &mut dyn Session) -> Done<Option<Acquired>> {
         let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.request;
         let select = format!(
             "SELECT (SELECT MAX(ID) FROM WORKER_NODE),
              (SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= {}), {}, {TABLE_LAYOUT}, {}",
             layout.max_worker_id(),
             session.identity(),
-            S::HAS_RANGE
+            session.has_range()
         );
         let row = only(session.begin_with(&select, &[]).await?)?;
         // The table's layout has worker id -1.
@@ -225,15 +217,16 @@ impl Acquire<'_> {
         }
         let lasts = lasts.as_micros() as u64;
         let values = [key.into(), owner.into(), lasts.into(), fingerprint.into()];
-        session.execute(&S::DIALECT.insert_held_lease(), &values).await?;
+        session.execute(&session.dialect().insert_held_lease(), &values).await?;
         session.commit().await?;
         Ok(Some(Ok(LeasedRow { range, ..self.request.taken(key, 1, None, server) })))
     }
 
-    async fn shortage<S: Session>(&self, session: &mut S, fitting: Fitting) -> Done<S, Shortage> {
-        let counts = only(session.begin_with(&S::DIALECT.count_leases(fitting), &[]).await?)?;
+    async fn shortage(&self, session: &mut dyn Session, fitting: Fitting) -> Done<Shortage> {
+        let counts =
+            only(session.begin_with(&session.dialect().count_leases(fitting), &[]).await?)?;
         let is_sound = is_sound(&self.request.layout, fitting.range());
-        let least_ahead = S::DIALECT.least_ahead(&is_sound);
+        let least_ahead = session.dialect().least_ahead(&is_sound);
         let ahead = session.query(&least_ahead, &[self.request.last_tick.into()]).await?;
         let ahead =
             ahead.first().map(|row| Ok((row.unsigned(0)?, row.unsigned(1)?))).transpose()?;

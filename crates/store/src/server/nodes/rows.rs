@@ -7,7 +7,6 @@ use uidring::clock::{Clock, SystemClock};
 
 use crate::server::clocks;
 use crate::server::connection::Operation;
-use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::range::{look_for_range, recorded};
 use crate::server::row::only;
@@ -21,27 +20,20 @@ pub struct Assign {
     pub node: NodeIdentity,
     /// The layout that must have the key.
     pub layout: Layout,
-    pub create_table: bool,
     pub max_clock_difference: Option<Duration>,
 }
 
-impl<E: Engine> Operation<E> for Assign {
+impl Operation for Assign {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = (u64, Option<WorkerRange>);
 
-    fn table(&self) -> Table {
-        WORKER_NODE
-    }
-
-    fn creates(&self) -> &[Table] {
-        if self.create_table { &[WORKER_NODE] } else { &[] }
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, (u64, Option<WorkerRange>)> {
-        let dialect = E::Session::DIALECT;
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
+        let dialect = session.dialect();
         // One statement reads the rows and the clock of their server. All keys that other starts have by now are below
         // the one that the counter generates after this.
         let now = (dialect.millis)(dialect.now);
-        let look = format!("SELECT MAX(ID), {now}, {} FROM WORKER_NODE", E::Session::HAS_RANGE);
+        let look = format!("SELECT MAX(ID), {now}, {} FROM WORKER_NODE", session.has_range());
         let before = SystemClock.now();
         let row = only(session.begin_with(&look, &[]).await?)?;
         let after = SystemClock.now();
@@ -62,25 +54,25 @@ impl<E: Engine> Operation<E> for Assign {
 
 /// Inserts a row in a transaction, and returns its key. Checks that the key is above `newest`, and that the row can be
 /// read back.
-pub async fn insert_node<S: Session>(
-    session: &mut S,
+pub async fn insert_node(
+    session: &mut dyn Session,
     node: &NodeIdentity,
     newest: Option<u64>,
-) -> Done<S, u64> {
+) -> Done<u64> {
     let (host, port) = (shortened(&node.host), shortened(&node.port));
     let values = [(&host).into(), (&port).into(), (node.kind as i64).into()];
-    let id = session.insert_node(&S::DIALECT.insert_node(), &values).await?;
+    let id = session.insert_node(&session.dialect().insert_node(), &values).await?;
     let Some(id) = id.filter(|id| *id > 0) else {
         return Err(Problem::Refused(format!(
             "the row got no generated key, so there is no worker id: {}",
-            S::DIALECT.generated_key
+            session.dialect().generated_key
         )));
     };
     if let Some(newest) = newest.filter(|newest| id <= *newest) {
         return Err(Problem::Refused(format!(
             "the generated key {id} is not above the greatest in WORKER_NODE, {newest}: the table's counter \
              went backwards, and a worker id might come twice; set it above {newest} with {}",
-            S::DIALECT.set_counter
+            session.dialect().set_counter
         )));
     }
     // No parameter, because MySQL would prepare the statement first.
@@ -107,15 +99,13 @@ fn shortened(name: &str) -> String {
 
 pub struct ListNodes;
 
-impl<E: Engine> Operation<E> for ListNodes {
+impl Operation for ListNodes {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = Vec<WorkerNode>;
 
-    fn table(&self) -> Table {
-        WORKER_NODE
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Vec<WorkerNode>> {
-        let rows = session.look(&E::Session::DIALECT.list_nodes(), &[]).await?;
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
+        let rows = session.look(&session.dialect().list_nodes(), &[]).await?;
         rows.iter()
             .map(|row| {
                 Ok(WorkerNode {
@@ -134,15 +124,13 @@ impl<E: Engine> Operation<E> for ListNodes {
 
 pub struct Usage;
 
-impl<E: Engine> Operation<E> for Usage {
+impl Operation for Usage {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = WorkerUsage;
 
-    fn table(&self) -> Table {
-        WORKER_NODE
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, WorkerUsage> {
-        let dialect = E::Session::DIALECT;
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
+        let dialect = session.dialect();
         let window = [i64::from(WorkerUsage::WINDOW_DAYS).into()];
         let counts = only(session.look(&dialect.count_nodes(), &window).await?)?;
         let first = session.look(&dialect.first_node(), &window).await?;
@@ -161,14 +149,12 @@ impl<E: Engine> Operation<E> for Usage {
 
 pub struct Newest;
 
-impl<E: Engine> Operation<E> for Newest {
+impl Operation for Newest {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = Option<u64>;
 
-    fn table(&self) -> Table {
-        WORKER_NODE
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Option<u64>> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         only(session.look(NEWEST_NODE, &[]).await?)?.optional_unsigned(0)
     }
 }
@@ -185,16 +171,14 @@ impl PrunePart {
     pub const ROWS: u64 = 10_000;
 }
 
-impl<E: Engine> Operation<E> for PrunePart {
+impl Operation for PrunePart {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = u64;
 
-    fn table(&self) -> Table {
-        WORKER_NODE
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, u64> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         let values = [self.newest.into(), self.age.into(), Self::ROWS.into()];
-        Ok(session.change(&E::Session::DIALECT.prune_nodes(), &values).await?.rows)
+        Ok(session.change(&session.dialect().prune_nodes(), &values).await?.rows)
     }
 }
 

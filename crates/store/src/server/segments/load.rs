@@ -4,7 +4,6 @@ use uidring::segment::{LoadError, LoadedSegment, SegmentRequest};
 
 use super::tag_row::row_of;
 use crate::server::connection::Operation;
-use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
@@ -37,24 +36,22 @@ pub struct Loaded {
 }
 
 /// Why no range was reserved.
-pub enum NotLoaded<F> {
+pub enum NotLoaded {
     /// The row does not allow it.
     Row(LoadError),
-    Locked(Problem<F>),
+    Locked(Problem),
     /// The server has no NOWAIT.
     MustWait,
 }
 
-impl<E: Engine> Operation<E> for Load<'_> {
-    type Done = Result<Loaded, NotLoaded<E::Failure>>;
+impl Operation for Load<'_> {
+    const TABLE: Table = LEAF_ALLOC;
 
-    fn table(&self) -> Table {
-        LEAF_ALLOC
-    }
+    type Done = Result<Loaded, NotLoaded>;
 
     /// If the reply to the COMMIT is lost, the range may or may not be reserved. It is given up, and another attempt
     /// reserves another one.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Self::Done> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         let done = match self.reserve(session).await {
             Ok(done) => done,
             Err(problem) if problem.is_locked() => Err(NotLoaded::Locked(problem)),
@@ -76,10 +73,7 @@ impl Load<'_> {
     /// before the UPDATE. The UPDATE does not rely on that: it names what was read, so even a table without
     /// transactions reserves no range twice. The row is then read back, since a smaller column type or a trigger may
     /// have changed it.
-    async fn reserve<S: Session>(
-        &self,
-        session: &mut S,
-    ) -> Done<S, Result<Loaded, NotLoaded<S::Failure>>> {
+    async fn reserve(&self, session: &mut dyn Session) -> Done<Result<Loaded, NotLoaded>> {
         let tag = &self.request.tag;
         let nowait = if self.waits == Waits::Not { " NOWAIT" } else { "" };
         let select = format!(
@@ -112,7 +106,7 @@ impl Load<'_> {
                 "max_id of tag `{tag}` was set to {} and reads {now}: the column has to be a BIGINT, \
                  without triggers{}",
                 range.end,
-                S::DIALECT.in_engine
+                session.dialect().in_engine
             )));
         }
         Ok(Ok(Loaded { range, server }))
@@ -120,7 +114,7 @@ impl Load<'_> {
 }
 
 /// Refuses every server but the only one that may answer.
-pub fn check_server<F>(only: Option<u64>, server: u64) -> Result<(), Problem<F>> {
+pub fn check_server(only: Option<u64>, server: u64) -> Result<(), Problem> {
     match only {
         Some(only) if only != server => Err(Problem::Refused(
             "another server answers than at the start of this process: that may be a failover which has \

@@ -5,7 +5,6 @@ use uidring::segment::SegmentTag;
 
 use super::tag_row::{row_of, unique};
 use crate::server::connection::Operation;
-use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
 use crate::server::row::Row;
 use crate::server::session::{Done, Session};
@@ -13,28 +12,20 @@ use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::sql::INSERT_TAG;
 use crate::{NewSegmentTag, end_of, no_such_tag};
 
-pub struct ListTags {
-    pub create_table: bool,
-}
+pub struct ListTags;
 
-impl<E: Engine> Operation<E> for ListTags {
+impl Operation for ListTags {
+    const TABLE: Table = LEAF_ALLOC;
+
     type Done = Vec<SegmentTag>;
 
-    fn table(&self) -> Table {
-        LEAF_ALLOC
-    }
-
-    fn creates(&self) -> &[Table] {
-        if self.create_table { &[LEAF_ALLOC] } else { &[] }
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Vec<SegmentTag>> {
-        let rows = session.look(&E::Session::DIALECT.list_tags(), &[]).await?;
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
+        let rows = session.look(&session.dialect().list_tags(), &[]).await?;
         rows.iter().map(tag_of).collect()
     }
 }
 
-fn tag_of<F>(row: &Row) -> Result<SegmentTag, Problem<F>> {
+fn tag_of(row: &Row) -> Result<SegmentTag, Problem> {
     Ok(SegmentTag {
         tag: row.text(0)?.into(),
         max_id: row.tag_number(1),
@@ -44,26 +35,17 @@ fn tag_of<F>(row: &Row) -> Result<SegmentTag, Problem<F>> {
     })
 }
 
-pub struct CreateTag<'a> {
-    pub tag: &'a NewSegmentTag,
-    pub create_table: bool,
-}
+pub struct CreateTag<'a>(pub &'a NewSegmentTag);
 
-impl<E: Engine> Operation<E> for CreateTag<'_> {
+impl Operation for CreateTag<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
     type Done = Result<(), Error>;
 
-    fn table(&self) -> Table {
-        LEAF_ALLOC
-    }
-
-    fn creates(&self) -> &[Table] {
-        if self.create_table { &[LEAF_ALLOC] } else { &[] }
-    }
-
     /// If an earlier attempt added the tag and its reply was lost, the tag is reported as existing.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Error>> {
-        let dialect = E::Session::DIALECT;
-        let (tag, start, step, description) = self.tag.columns();
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
+        let dialect = session.dialect();
+        let (tag, start, step, description) = self.0.columns();
         let insert = format!("{INSERT_TAG}{}", (dialect.or_nothing)("biz_tag"));
         let values = [tag.into(), start.into(), step.into(), description.into()];
         let find = (&*dialect.find_tag(), &[tag.into()][..]);
@@ -110,16 +92,14 @@ pub enum Change {
     },
 }
 
-impl<E: Engine> Operation<E> for ChangeTag<'_> {
+impl Operation for ChangeTag<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
     type Done = Result<SegmentTag, Error>;
 
-    fn table(&self) -> Table {
-        LEAF_ALLOC
-    }
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<SegmentTag, Error>> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         let tag = self.tag;
-        let select = format!("{} FOR UPDATE", E::Session::DIALECT.find_tag());
+        let select = format!("{} FOR UPDATE", session.dialect().find_tag());
         let rows = session.begin_with(&select, &[tag.into()]).await?;
         let Some(row) = row_of(session, &rows, tag).await? else {
             session.rollback().await?;
@@ -147,7 +127,7 @@ impl<E: Engine> Operation<E> for ChangeTag<'_> {
 impl ChangeTag<'_> {
     /// Names what was read, so that nothing else is changed even in a table without transactions or key. Then reads the
     /// row back.
-    async fn change<S: Session>(&self, session: &mut S, max_id: i64) -> Done<S, ()> {
+    async fn change(&self, session: &mut dyn Session, max_id: i64) -> Done<()> {
         let tag = self.tag;
         let look = ("SELECT step, max_id FROM leaf_alloc WHERE biz_tag = ?", &[tag.into()][..]);
         let delete = "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?";

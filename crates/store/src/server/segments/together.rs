@@ -6,7 +6,6 @@ use uidring::segment::{LoadedSegment, SegmentRequest};
 
 use super::load::{Loaded, check_server};
 use crate::server::connection::Operation;
-use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::row::Row;
 use crate::server::session::{Done, Session};
@@ -34,15 +33,13 @@ pub enum Together {
     },
 }
 
-impl<E: Engine> Operation<E> for LoadTogether<'_> {
+impl Operation for LoadTogether<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
     type Done = Together;
 
-    fn table(&self) -> Table {
-        LEAF_ALLOC
-    }
-
     /// If the reply to the COMMIT is lost, all ranges are given up.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Together> {
+    async fn run(&self, session: &mut dyn Session) -> Done<Self::Done> {
         match self.reserve(session).await {
             Ok(loaded) => Ok(Together::Loaded(loaded)),
             Err(problem) if problem.is_answered() => {
@@ -62,7 +59,7 @@ struct Found<'a> {
 
 impl<'a> LoadTogether<'a> {
     /// Takes the same steps as a load of one tag.
-    async fn reserve<S: Session>(&self, session: &mut S) -> Done<S, Vec<Option<Loaded>>> {
+    async fn reserve(&self, session: &mut dyn Session) -> Done<Vec<Option<Loaded>>> {
         let all = self.find(session).await?;
         let found: Vec<&Found<'_>> = all.iter().flatten().collect();
         if found.is_empty() {
@@ -76,13 +73,13 @@ impl<'a> LoadTogether<'a> {
 
     /// Locks the rows, always in the same order, so that two loads cannot deadlock. Returns those that have a range, in
     /// the order of the requests.
-    async fn find<S: Session>(&self, session: &mut S) -> Done<S, Vec<Option<Found<'a>>>> {
+    async fn find(&self, session: &mut dyn Session) -> Done<Vec<Option<Found<'a>>>> {
         // Rows are locked as they are read, so a table scan would also lock other tags. Naming the index prevents that.
         let select = format!(
             "SELECT biz_tag, max_id, step, {} FROM leaf_alloc{} WHERE biz_tag IN ({})
              ORDER BY biz_tag FOR UPDATE",
             session.identity(),
-            S::DIALECT.by_key,
+            session.dialect().by_key,
             marks("?", self.requests.len(), ", ")
         );
         let tags: Vec<Value<'_>> = self.requests.iter().map(|one| (&one.tag).into()).collect();
@@ -101,12 +98,12 @@ impl<'a> LoadTogether<'a> {
 }
 
 /// Changes the rows if they are as they were read, and reads them back.
-async fn update<S: Session>(found: &[&Found<'_>], session: &mut S) -> Done<S, ()> {
+async fn update(found: &[&Found<'_>], session: &mut dyn Session) -> Done<()> {
     let apart = |what: &str| Problem::Conflict(format!("loads of several tags {what}"));
     let count = found.len();
     let update = format!(
         "UPDATE leaf_alloc{} SET max_id = CASE biz_tag {} END, update_time = CURRENT_TIMESTAMP WHERE {}",
-        S::DIALECT.by_key,
+        session.dialect().by_key,
         marks("WHEN ? THEN ?", count, " "),
         marks("(biz_tag = ? AND max_id = ? AND step = ?)", count, " OR ")
     );
@@ -136,9 +133,9 @@ async fn update<S: Session>(found: &[&Found<'_>], session: &mut S) -> Done<S, ()
 }
 
 /// Refuses two rows of one tag. A separate load says why.
-fn by_tag<F>(rows: &[Row]) -> Result<HashMap<&str, &Row>, Problem<F>> {
+fn by_tag(rows: &[Row]) -> Result<HashMap<&str, &Row>, Problem> {
     let by_tag: HashMap<&str, &Row> =
-        rows.iter().map(|row| Ok((row.text(0)?, row))).collect::<Result<_, Problem<F>>>()?;
+        rows.iter().map(|row| Ok((row.text(0)?, row))).collect::<Result<_, Problem>>()?;
     match by_tag.len() == rows.len() {
         true => Ok(by_tag),
         false => Err(Problem::Conflict("a tag has several rows".into())),
