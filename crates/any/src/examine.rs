@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uidring::clock::{Clock, SystemClock};
 use uidring::segment::{SegmentRequest, SegmentTag};
-use uidring::{Error, Layout, StoreErrorKind, WorkerRequest, WorkerSource};
+use uidring::{Error, Layout, StoreErrorKind, WorkerRequest};
 use uidring_store::options::{AUTHORITY, Tls, TlsMode};
 use uidring_store::{
     AnyStore, Finding, Fitting, LeaseOptions, LeaseRow, LeaseState, StoreUse, TableError, Verdict,
@@ -14,7 +14,6 @@ use uidring_store::{
 
 use crate::options::Options;
 use crate::rows;
-use crate::source::Source;
 use crate::worker::{self, WorkerKind};
 
 /// A layout or table that ends sooner is a risk.
@@ -68,18 +67,18 @@ impl Options {
         if !is_segment {
             findings.push(life(&layout));
         }
-        let (place, store, ids) = match self.source {
-            Source::Fixed(worker) => {
+        let (place, store, ids) = match self.worker {
+            Some(worker) => {
                 findings.push(Finding::risk(
                     "worker ids",
                     "a worker id of your own choice has no memory: give each process another one, and start above the \
                      greatest uid so far",
                 ));
-                let id = worker.acquire(&WorkerRequest::new(layout)).ok().map(|worker| worker.id());
+                let id = worker.check(layout).ok().map(|()| worker.id);
                 let place = id.map_or_else(|| "worker:N".to_owned(), |id| format!("worker:{id}"));
                 (place, None, id.filter(|_| !is_segment).map(|id| id..=id))
             }
-            Source::Store(_) => match self.store() {
+            None => match self.store() {
                 Err(error) => {
                     findings.push(Finding::error("options", &error));
                     ("the URL".to_owned(), None, None)

@@ -35,7 +35,6 @@ mod layout;
 mod options;
 mod prepared;
 mod rows;
-mod source;
 mod worker;
 
 pub use uidring;
