@@ -6,10 +6,11 @@ use std::time::Duration;
 use uidring::clock::{Clock, SystemClock};
 use uidring::segment::{SegmentRequest, SegmentTag};
 use uidring::{Error, Layout, StoreErrorKind, WorkerRequest};
+use uidring_store::leases::{Denial, Shortage};
 use uidring_store::options::{AUTHORITY, Tls, TlsMode};
 use uidring_store::{
-    AnyStore, Finding, Fitting, LeaseOptions, LeaseRow, LeaseState, StoreUse, TableError, Verdict,
-    WorkerUsage, quoted,
+    AnyStore, Finding, Fitting, LeaseOptions, LeaseRow, LeaseState, RangeRefusal, StoreUse,
+    Verdict, WorkerUsage, quoted,
 };
 
 use crate::options::Options;
@@ -297,12 +298,11 @@ fn leases(
     let (fitting, place) = (Fitting::new(layout, usage.range), store.to_string());
     let own = layout.to_string();
     if let Some(row) = rows.iter().find(|row| row.layout != own) {
-        let found = row.layout.clone();
-        return Err(TableError::LeaseTableLayout { place, found, layout: own }.into());
+        return Err(Denial::Foreign(row.layout.clone()).error(place, layout));
     }
     let is_outside = |row: &&LeaseRow| usage.range.is_some_and(|r| !r.contains(row.worker_id));
     if let (Some(row), Some(range)) = (rows.iter().find(is_outside), usage.range) {
-        return Err(TableError::RangeIgnored { place, range, worker_id: row.worker_id }.into());
+        return Err(RangeRefusal::Ignored(row.worker_id).error(place, range));
     }
     if fitting.count() == 0 {
         return Err(fitting.error(place, fitting.first()));
@@ -325,11 +325,9 @@ fn leases(
     let free = usage.left(layout) + (rows.len() - held - ahead) as u64;
     if free == 0 && ahead == 0 {
         let ends_in = first_end.map(|end| end.saturating_since(usage.now));
-        let (max, range, flaw) = (layout.max_worker_id(), usage.range, None);
-        let (leased, held) = (rows.len() as u64, held as u64);
-        return Err(
-            TableError::NoFreeWorkerId { place, max, range, leased, held, ends_in, flaw }.into()
-        );
+        let (leased, held, range) = (rows.len() as u64, held as u64, usage.range);
+        let shortage = Shortage { leased, held, ends_in, range, ..Shortage::default() };
+        return Err(Denial::Short(shortage).error(place, layout));
     }
     let used_up = fitting.count().saturating_sub(usage.left(layout) + rows.len() as u64);
     let mut text = format!("of {fitting}, {free} are free, {held} leased, and {used_up} used up");

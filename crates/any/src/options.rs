@@ -10,7 +10,8 @@ use uidring::{CachedUidGenerator, ClockedUidGenerator, Error, Layout, Uid, Worke
 use uidring_store::options::{Given, Kind, MAX_CLOCK_DIFFERENCE, Owner};
 use uidring_store::url::Url;
 use uidring_store::{
-    AnyStore, ServerError, StoreKind, StoreUse, TableError, read_secret, warn_if_exposed,
+    AnyStore, ServerError, StoreKind, StoreUse, TableError, check_no_url, read_secret,
+    warn_if_exposed,
 };
 
 use crate::engines::{FORM, kind_of, takers};
@@ -351,10 +352,7 @@ impl Options {
         }
         let tag = self.given.text(&rows::TAG);
         let tag = tag.ok_or_else(|| self.unfit("generator=segment needs a `tag`"))?;
-        // A URL may hold a password, and errors name the tag.
-        if tag.contains("://") {
-            return Err(TableError::UrlForTag.into());
-        }
+        check_no_url(tag)?;
         let store = self.store()?;
         Ok(Prepared::Segment(PreparedTag {
             store: store.segment_store()?,

@@ -241,10 +241,7 @@ mod tests {
         assert_eq!(nodes.assign(&small).expect("the one id besides 0"), 1);
         for _ in 0..3 {
             let error = nodes.assign(&small).expect_err("none is left");
-            assert!(matches!(
-                error.store(),
-                Some(TableError::WorkerIdsUsedUp { next: 2, max: 1, .. })
-            ));
+            assert!(matches!(error.store(), Some(TableError::NoneFits { next: 2, max: 1, .. })));
         }
         assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 2);
     }

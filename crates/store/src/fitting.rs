@@ -67,28 +67,74 @@ impl Fitting {
         self.max
     }
 
-    /// Says who has the worker ids, and what to do.
-    pub(crate) fn who_has_them(self, leased: u64, held: u64, ends_in: Option<Duration>) -> String {
-        let all = self.count();
+    /// Says why the worker id `next` is not handed out, and what to do.
+    pub(crate) fn why_not(self, next: u64) -> String {
+        let Self { max, range } = self;
+        match range {
+            Some(range) if range.first() > max => format!(
+                "the worker ids of this store are {range}, and the layout's greatest is {max}: use a layout with more \
+                 worker bits, or a new database with a lower range"
+            ),
+            Some(range) if next < range.first() => format!(
+                "the next worker id would be {next}, and those of this store are {range}: the counter went \
+                 backwards; set it above all worker ids that were handed out, or use a new database with another range"
+            ),
+            Some(range) if next <= max => format!(
+                "each start has used up a worker id, and the next, {next}, is over the last of this store, whose \
+                 worker ids are {range}; start with --worker lease, and if none is free, {}; or use a new database \
+                 with another range",
+                reuse("FIRST LAST")
+            ),
+            _ => format!(
+                "each start has used up a worker id, and the next, {next}, is over the layout's greatest, {max}; \
+                 start with --worker lease, and if none is free, {}; or use a layout with more worker bits, or a fresh \
+                 table with an earlier epoch",
+                reuse("FIRST LAST")
+            ),
+        }
+    }
+}
+
+/// No worker id is free now.
+#[derive(Clone, Debug, Default)]
+pub struct Shortage {
+    /// How many have a lease, held or not. Starts without a lease have used up the others.
+    pub leased: u64,
+    /// How many are held.
+    pub held: u64,
+    /// How soon the first of these leases ends, unless it is renewed.
+    pub ends_in: Option<Duration>,
+    /// Worker id and horizon tick of the free row that was used least far ahead of the clock, but too far.
+    pub ahead: Option<(u64, u64)>,
+    /// What is wrong with an unusable free row, if any.
+    pub flaw: Option<String>,
+    /// The recorded range of the store; without one, worker ids begin at 1.
+    pub range: Option<WorkerRange>,
+}
+
+impl Shortage {
+    /// Says who has the worker ids up to `max`, and what to do.
+    pub(crate) fn text(&self, max: u64) -> String {
+        let fitting = Fitting::of(max, self.range);
+        let all = fitting.count();
         let (whose, more) = match self.range {
             None => ("layout's", "use another database for a layout with more worker bits"),
             Some(_) => ("store's", "use another database with another range"),
         };
-        let used_up = all.saturating_sub(leased);
-        let mut who = Vec::new();
-        let mut help = Vec::new();
+        let used_up = all.saturating_sub(self.leased);
+        let (mut who, mut help) = (Vec::new(), Vec::new());
         let counted = |count: u64, [one, more]: [&str; 2]| match (all, count) {
             (1, _) => format!("the {whose} only one {one}"),
             (_, 1) => format!("1 {one}"),
             _ => format!("{count} {more}"),
         };
-        if held > 0 {
-            let first = match ends_in {
+        if self.held > 0 {
+            let first = match self.ends_in {
                 None => String::new(),
-                Some(time) if held == 1 => format!(", for {time:?} more"),
+                Some(time) if self.held == 1 => format!(", for {time:?} more"),
                 Some(time) => format!(", the first for {time:?} more"),
             };
-            who.push(format!("{} held{first}", counted(held, ["is", "are"])));
+            who.push(format!("{} held{first}", counted(self.held, ["is", "are"])));
             help.push(
                 "wait, or end the lease of a dead holder with `uidring worker fence ID` and the flags of this \
                  database"
@@ -99,8 +145,8 @@ impl Fitting {
             let used_up = counted(used_up, ["was", "were"]);
             who.push(format!("{used_up} used up by starts without a lease"));
             // `reuse` refuses worker ids that are leased, so name a range only if none is.
-            help.push(match leased {
-                0 => reuse(&format!("{} {}", self.first(), self.last())),
+            help.push(match self.leased {
+                0 => reuse(&format!("{} {}", fitting.first(), fitting.last())),
                 _ => reuse("FIRST LAST"),
             });
         }
@@ -108,8 +154,10 @@ impl Fitting {
         if who.is_empty() {
             who.push("none can be leased".into());
         }
-        let of = if all == 1 { "".into() } else { format!("of {self}, ") };
-        format!("{of}{}; {}", who.join(", and "), help.join("; or "))
+        let of = if all == 1 { "".into() } else { format!("of {fitting}, ") };
+        let flaw = self.flaw.iter().map(|flaw| format!("; one cannot be used: {flaw}"));
+        let flaw = flaw.collect::<String>();
+        format!("{of}{}; {}{flaw}", who.join(", and "), help.join("; or "))
     }
 }
 
@@ -130,26 +178,11 @@ impl fmt::Display for Fitting {
 }
 
 /// Says how to allow leases of used-up worker ids.
-pub fn reuse(worker_ids: &str) -> String {
+fn reuse(worker_ids: &str) -> String {
     format!(
         "where those starts have ended, allow leases of their worker ids with `uidring worker reuse {worker_ids} \
          --used-until TIME` and the flags of this database and layout"
     )
-}
-
-/// Says why a worker id outside the store's range is not handed out, and what to do.
-pub fn outside(next: u64, range: WorkerRange) -> String {
-    match next > range.last() {
-        true => format!(
-            "each start has used up a worker id, and the next, {next}, is over the last of this store, whose worker ids \
-             are {range}; start with --worker lease, and if none is free, {}; or use a new database with another range",
-            reuse("FIRST LAST")
-        ),
-        false => format!(
-            "the next worker id would be {next}, and those of this store are {range}: the counter went backwards; set it \
-             above all worker ids that were handed out, or use a new database with another range"
-        ),
-    }
 }
 
 #[cfg(test)]
@@ -177,12 +210,14 @@ mod tests {
     fn the_texts_name_layout_or_range() {
         let range = range("1000-1010");
         let some = Fitting::new(&Layout::SNOWFLAKE, Some(range));
-        let text = some.who_has_them(4, 3, Some(Duration::from_secs(5)));
+        let ends_in = Some(Duration::from_secs(5));
+        let none = Shortage { range: Some(range), ..Shortage::default() };
+        let text = Shortage { leased: 4, held: 3, ends_in, ..none.clone() }.text(some.max());
         for words in ["of the 11 worker ids 1000-1010", "3 are held", "7 were used up"] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        assert!(some.who_has_them(0, 0, None).contains("reuse 1000 1010 "));
-        assert!(outside(1_011, range).contains("1011, is over the last of this store"));
-        assert!(outside(999, range).contains("would be 999"));
+        assert!(none.text(some.max()).contains("reuse 1000 1010 "));
+        assert!(some.why_not(1_011).contains("1011, is over the last of this store"));
+        assert!(some.why_not(999).contains("would be 999"));
     }
 }

@@ -54,7 +54,9 @@ pub use self::server_error::ServerError;
 pub use self::small_file::{read_private_file, read_small_file, warn_if_exposed};
 pub use self::store_kind::StoreKind;
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
-pub use self::tags::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag};
+pub use self::tags::{
+    MOST_TOGETHER, NewSegmentTag, SegmentTable, check_no_url, check_step, end_of, no_such_tag,
+};
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{Counts, IsLeased, WorkerUsage, announce_end};
@@ -63,7 +65,8 @@ pub use self::warn_once::warn_once;
 /// Refuses an empty path, and a URL, whose password would appear in errors.
 pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     if path.as_os_str().is_empty() {
-        return Err(Error::from(TableError::EmptyPath { what }));
+        let problem = "was to be named by its path, and the path is empty; name a file";
+        return Err(TableError::Invalid { problem: format!("{what} {problem}") }.into());
     }
     if may_have_url(&path.to_string_lossy()) {
         return Err(Error::from(TableError::UrlForPath { what }));

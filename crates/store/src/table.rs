@@ -14,8 +14,7 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::WorkerIdsUsedUp`], [`TableError::OutsideRange`], [`TableError::NodeIdentity`], or the store's
-    /// error.
+    /// [`TableError::NoneFits`], [`TableError::Invalid`] if the environment names half a node, or the store's error.
     fn assign(&self, layout: &Layout) -> Result<u64, Error>;
 
     /// Creates the table if it does not exist.
@@ -39,8 +38,8 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::OtherRange`] if another range is recorded; [`TableError::RangeInUse`] if the store has handed out
-    /// other worker ids; [`TableError::Lacks`]; otherwise as [`create`](Self::create).
+    /// [`TableError::RangeRefused`] if another range is recorded, or the store has handed out other worker ids;
+    /// [`TableError::Lacks`]; otherwise as [`create`](Self::create).
     fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
         let (place, has) = (format!("the store for {range}"), "worker ids");
         Err(TableError::Lacks { place, has, what: "range of them" }.into())

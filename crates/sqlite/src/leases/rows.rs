@@ -190,7 +190,8 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
             Ok((unsigned(row, 0)?, unsigned(row, 1)?))
         })
         .optional()?;
-    let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
+    let ends_in =
+        ends_in.map(|millis| Duration::from_millis(millis.try_into().unwrap_or_default()));
     let flawed = DIALECT.find_flawed_lease(&is_usable);
     let flawed = transaction.query_row(&flawed, [], read).optional()?;
     let flaw = flawed.map(flaw_of);

@@ -32,7 +32,7 @@ pub trait LeaseTable: WorkerSource {
     /// [`TableError::NoFreeWorkerId`] if no worker id of the layout is free after
     /// [`wait_for`](LeaseOptions::wait_for), or [`Error::UsedAhead`] if all that are free were used too far ahead of
     /// this host's clock; [`TableError::LeaseTableLayout`] if the table is for another layout;
-    /// [`Error::OptionOutOfRange`]; [`TableError::NodeIdentity`]; [`Error::ClockBeforeEpoch`];
+    /// [`Error::OptionOutOfRange`]; [`TableError::Invalid`]; [`Error::ClockBeforeEpoch`];
     /// [`Error::LayoutExhausted`]; the store's error.
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error>;
 

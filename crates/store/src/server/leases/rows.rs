@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use uidring::Timestamp;
 
-use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, flaw_of};
+use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, flaw_of};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::Problem;
@@ -163,8 +163,7 @@ impl Reuse<'_> {
         let range = recorded(session, newest.int(1)? != 0).await?;
         let newest = newest.optional_unsigned(0)?;
         let leased = only(session.query(LOWEST_LEASE, &[first.into(), last.into()]).await?)?;
-        let unusable = Unusable::find(first, last, newest, leased.optional_unsigned(0)?, range);
-        Ok(unusable.map(Denial::Unusable))
+        Ok(Denial::check_reuse(first, last, newest, leased.optional_unsigned(0)?, range).err())
     }
 }
 

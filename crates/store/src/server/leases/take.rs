@@ -243,7 +243,7 @@ impl Acquire<'_> {
         Ok(Shortage {
             leased: counts.unsigned(2)?,
             held: counts.unsigned(0)?,
-            ends_in,
+            ends_in: ends_in.map(Duration::from_millis),
             ahead,
             flaw,
             range: fitting.range(),
