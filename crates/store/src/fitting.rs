@@ -203,6 +203,10 @@ mod tests {
         let some = Fitting::new(&layout, Some(range("1000-2000")));
         assert!(!some.has(999) && some.has(1_000) && some.has(1_023) && !some.has(1_024));
         assert_eq!((some.count(), some.left_after(Some(1_019))), (24, 4));
+        let all = Fitting::of(WorkerRange::MAX, Some(range("100-199")));
+        let left = [None, Some(50), Some(99), Some(150), Some(199), Some(300)]
+            .map(|newest| all.left_after(newest));
+        assert_eq!(left, [100, 100, 100, 49, 0, 0]);
         assert_eq!(Fitting::new(&layout, Some(range("2000-3000"))).count(), 0);
     }
 

@@ -59,7 +59,7 @@ pub use self::tags::{
 };
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};
-pub use self::usage::{Counts, IsLeased, WorkerUsage, announce_end};
+pub use self::usage::{IsLeased, WorkerUsage, announce_end};
 pub use self::warn_once::warn_once;
 
 /// Refuses an empty path, and a URL, whose password would appear in errors.

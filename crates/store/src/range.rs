@@ -43,12 +43,6 @@ impl WorkerRange {
         (self.first..=self.last).contains(&worker_id)
     }
 
-    /// Returns how many are above `newest`, the greatest worker id so far.
-    pub fn left_after(self, newest: Option<u64>) -> u64 {
-        (self.last + 1)
-            .saturating_sub(newest.map_or(self.first, |newest| self.first.max(newest + 1)))
-    }
-
     /// Refuses this range for a store that has recorded another, or has handed out worker ids up to `newest` outside
     /// it.
     ///
@@ -144,13 +138,6 @@ mod tests {
             let text = wrong.parse::<WorkerRange>().expect_err(wrong).to_string();
             assert!(text.contains("FIRST-LAST"), "{text}");
         }
-    }
-
-    #[test]
-    fn what_is_left_is_above_the_newest() {
-        let left = [None, Some(50), Some(99), Some(150), Some(199), Some(300)]
-            .map(|newest| range("100-199").left_after(newest));
-        assert_eq!(left, [100, 100, 100, 49, 0, 0]);
     }
 
     #[test]
