@@ -11,6 +11,6 @@ pub use self::flaw::{flaw, is_sound};
 pub use self::options::LeaseOptions;
 pub use self::rows::{Horizon, LeasedRow, Loss, RowLease, RowStore};
 pub use self::table::{
-    LeaseColumns, LeaseRow, LeaseState, LeaseTable, changed_row, flaw_of, issued_until, readable,
+    LeaseRow, LeaseState, LeaseTable, changed_row, flaw_of, issued_until, readable,
 };
 pub use crate::fitting::Shortage;

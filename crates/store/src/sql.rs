@@ -157,7 +157,7 @@ impl Dialect {
     }
 
     /// All leases if the parameter, which is given twice, is NULL; otherwise the lease of that worker id. The columns
-    /// are in the order of the fields of [`LeaseColumns`](crate::leases::LeaseColumns), with times in milliseconds.
+    /// are in the order of the fields of [`LeaseRow`](crate::LeaseRow), with times in milliseconds.
     pub fn list_leases(&self) -> String {
         format!(
             "{} WHERE WORKER_ID >= 0 AND (? IS NULL OR WORKER_ID = ?) ORDER BY WORKER_ID",

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction};
 use uidring::adapter::Deadline;
 use uidring::{Error, Layout, Timestamp};
 use uidring_store::leases::{
-    AcquireRequest, Acquired, Denial, Horizon, LeaseColumns, LeaseRow, LeaseStore, LeasedRow, Loss,
+    AcquireRequest, Acquired, Denial, Horizon, LeaseRow, LeaseState, LeaseStore, LeasedRow, Loss,
     RowStore, Shortage, flaw_of, is_sound,
 };
 use uidring_store::sql::Dialect;
@@ -201,30 +201,30 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
 /// Reads a lease, or says what is wrong with its columns. SQLite stores values of any type in a column, and an integer
 /// beyond 2^63 - 1 as a floating point number.
 pub fn read(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
-    match columns(row) {
-        Ok(columns) => Ok(columns.read()),
+    match read_columns(row) {
         Err(rusqlite::Error::InvalidColumnType(_, column, found)) => {
             let id: i64 = row.get(0)?;
             Ok(Err(format!(
                 "UIDRING_LEASE, row with WORKER_ID {id}: {column} is of type {found}; set it right"
             )))
         }
-        Err(error) => Err(error),
+        read => read,
     }
 }
 
-fn columns(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
-    Ok(LeaseColumns {
+fn read_columns(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
+    let end = row.get::<_, Option<i64>>(3)?.map(Timestamp::from_millis);
+    let lease = LeaseRow {
         worker_id: unsigned(row, 0)?,
         owner: row.get(1)?,
         token: row.get(2)?,
-        lease_end: row.get::<_, Option<i64>>(3)?.map(Timestamp::from_millis),
-        is_over: row.get(4)?,
-        horizon: (row.get(5)?, row.get(6)?),
+        state: LeaseState::of(end, row.get(4)?),
+        horizon: None,
         layout: row.get(7)?,
         created: millis(row, 8)?,
         renewed: millis(row, 9)?,
-    })
+    };
+    Ok(lease.with_horizon(row.get(5)?, row.get(6)?))
 }
 
 /// Returns a duration for SQLite's time functions.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use uidring::Timestamp;
 
-use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, flaw_of};
+use crate::leases::{Denial, Horizon, LeaseRow, LeaseState, flaw_of};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::Problem;
@@ -67,19 +67,18 @@ pub async fn flaw<S: Session>(session: &mut S, is_sound: &str) -> Done<S, Option
 }
 
 fn read<F>(row: &Row) -> Result<Result<LeaseRow, String>, Problem<F>> {
-    let columns = LeaseColumns {
+    let lease = LeaseRow {
         worker_id: row.unsigned(0)?,
         owner: row.text(1)?.into(),
         token: row.int(2)?,
-        lease_end: row.optional_int(3)?.map(Timestamp::from_millis),
-        is_over: row.int(4)? != 0,
-        horizon: (row.optional_int(5)?, row.optional_int(6)?),
+        state: LeaseState::of(row.optional_int(3)?.map(Timestamp::from_millis), row.int(4)? != 0),
+        horizon: None,
         layout: row.text(7)?.into(),
         // MariaDB reads a zero date as NULL. These times are only shown to people.
         created: row.optional_int(8)?.map_or_else(Timestamp::default, Timestamp::from_millis),
         renewed: row.optional_int(9)?.map_or_else(Timestamp::default, Timestamp::from_millis),
     };
-    Ok(columns.read())
+    Ok(lease.with_horizon(row.optional_int(5)?, row.optional_int(6)?))
 }
 
 /// Ends a lease. Returns whether that changed the row, and the row afterwards.
