@@ -34,11 +34,6 @@ mod usage;
 pub mod values;
 mod warn_once;
 
-use std::path::Path;
-
-use uidring::Error;
-use uidring::adapter::may_have_url;
-
 pub use self::any_store::AnyStore;
 pub use self::credentials::Credentials;
 #[cfg(feature = "tls")]
@@ -51,7 +46,9 @@ pub use self::leaf_node::LeafNode;
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::range::{NoWorkerRange, RangeRefusal, WorkerRange};
 pub use self::server_error::ServerError;
-pub use self::small_file::{read_private_file, read_small_file, warn_if_exposed};
+pub use self::small_file::{
+    check_path, read_private_file, read_secret, read_small_file, warn_if_exposed,
+};
 pub use self::store_kind::StoreKind;
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{
@@ -62,18 +59,6 @@ pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{IsLeased, WorkerUsage, announce_end};
 pub use self::warn_once::warn_once;
 
-/// Refuses an empty path, and a URL, whose password would appear in errors.
-pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
-    if path.as_os_str().is_empty() {
-        let problem = "was to be named by its path, and the path is empty; name a file";
-        return Err(TableError::Invalid { problem: format!("{what} {problem}") }.into());
-    }
-    if may_have_url(&path.to_string_lossy()) {
-        return Err(Error::from(TableError::UrlForPath { what }));
-    }
-    Ok(())
-}
-
 /// Quotes a path or another word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:,@%+=".contains(letter);
@@ -81,19 +66,4 @@ pub fn quoted(word: &str) -> String {
         return word.into();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Reads a file of secrets. Errors repeat nothing of it.
-pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
-    check_path(what, path)?;
-    let text = read_small_file(path).and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is no UTF-8 text"))
-    });
-    let text = text.map_err(|error| TableError::DatabaseFile {
-        what,
-        path: path.to_owned(),
-        source: error.into(),
-    })?;
-    // Some editors begin a file with a byte order mark.
-    Ok(text.trim_start_matches('\u{feff}').to_owned())
 }

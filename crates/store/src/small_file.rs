@@ -6,10 +6,15 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use uidring::adapter::Deadline;
+use uidring::Error;
+use uidring::adapter::{Deadline, may_have_url};
 
+use crate::TableError;
 #[cfg(unix)]
 use crate::warn_once::warn_once;
+
+/// What went wrong with a file.
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Keeps a device or a wrong file from filling the memory. Files of settings are smaller.
 const MAX_BYTES: u64 = 1 << 20;
@@ -39,6 +44,46 @@ pub fn read_private_file(path: &Path) -> io::Result<Vec<u8>> {
     read(file)
 }
 
+/// Refuses an empty path, and a URL, whose password would appear in errors.
+pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
+    if path.as_os_str().is_empty() {
+        let problem = "was to be named by its path, and the path is empty; name a file";
+        return Err(TableError::Invalid { problem: format!("{what} {problem}") }.into());
+    }
+    if may_have_url(&path.to_string_lossy()) {
+        return Err(Error::from(TableError::UrlForPath { what }));
+    }
+    Ok(())
+}
+
+/// Reads a file of secrets. Errors repeat nothing of it.
+pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
+    let text = |bytes: &[u8]| match str::from_utf8(bytes) {
+        // Some editors begin a file with a byte order mark.
+        Ok(text) => Ok(text.trim_start_matches('\u{feff}').to_owned()),
+        Err(_) => Err("it is no UTF-8 text".into()),
+    };
+    Ok(read_as(what, path, |_| Ok(()), text)?.0)
+}
+
+/// Checks, reads and parses a file that a connection needs. Also returns its bytes.
+pub(crate) fn read_as<T>(
+    what: &'static str,
+    path: &Path,
+    check: impl FnOnce(&File) -> io::Result<()>,
+    parse: impl FnOnce(&[u8]) -> Result<T, Cause>,
+) -> Result<(T, Vec<u8>), Error> {
+    check_path(what, path)?;
+    let parsed = || {
+        let file = open(path)?;
+        check(&file)?;
+        let bytes = read(file)?;
+        Ok((parse(&bytes)?, bytes))
+    };
+    parsed()
+        .map_err(|source| TableError::DatabaseFile { what, path: path.to_owned(), source }.into())
+}
+
 /// Warns if every user may read a file that holds a password. Unlike [`read_private_file`], it does not refuse: secrets
 /// that a container mounts often have such a mode.
 pub fn warn_if_exposed(path: &Path) {
@@ -57,7 +102,7 @@ pub fn warn_if_exposed(path: &Path) {
 
 /// Opens a file. Does not wait for the writer of a FIFO; [`read`] does.
 #[cfg(unix)]
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = open(path, flags | OFlags::NONBLOCK, Mode::empty())?;
@@ -67,12 +112,12 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
 /// Reads the rest of a small file.
-pub(crate) fn read(file: File) -> io::Result<Vec<u8>> {
+fn read(file: File) -> io::Result<Vec<u8>> {
     let (is_pipe, deadline) = (is_pipe(&file)?, Deadline::after(Some(PATIENCE)));
     let (mut file, mut bytes) = (file.take(MAX_BYTES + 1), Vec::new());
     while file.read_to_end(&mut bytes)? == 0 && is_pipe {
