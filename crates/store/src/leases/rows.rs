@@ -156,15 +156,14 @@ pub struct RowLease<S: RowStore> {
     location: String,
     /// A forked child, which has another id, must not touch the store.
     process: u32,
-    /// A renewal has succeeded, so uids may have been issued.
-    in_use: bool,
-    is_over: bool,
+    /// Neither renewed, after which uids may have been issued, nor released.
+    is_unused: bool,
 }
 
 impl<S: RowStore> RowLease<S> {
     /// Holds this row of the store at `location`.
     pub fn new(store: S, row: LeasedRow, location: String) -> Self {
-        Self { store, row, location, process: process::id(), in_use: false, is_over: false }
+        Self { store, row, location, process: process::id(), is_unused: true }
     }
 
     fn check_process(&self) -> Result<(), Error> {
@@ -185,7 +184,7 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
         let (tick, sequence) = (horizon.min(layout.max_tick()), layout.max_sequence());
         match self.store.renew(&self.row, Horizon { tick, sequence }) {
             Ok(()) => {
-                self.in_use = true;
+                self.is_unused = false;
                 self.row.confirmed = self.row.confirmed.max(Some(tick));
                 Ok(())
             }
@@ -196,14 +195,9 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
 
     fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
         self.check_process()?;
-        self.is_over = true;
-        let last = match last {
-            Some(uid) => {
-                let uid = self.row.layout.decode(uid)?;
-                Some(Horizon { tick: uid.tick, sequence: uid.sequence })
-            }
-            None => None,
-        };
+        self.is_unused = false;
+        let last = last.map(|uid| self.row.layout.decode(uid)).transpose()?;
+        let last = last.map(|uid| Horizon { tick: uid.tick, sequence: uid.sequence });
         // Not below what earlier holders may have issued.
         let last = last.max(self.row.before);
         self.store.release(&self.row, last)
@@ -213,7 +207,7 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
 /// Releases a row that no generator used. Otherwise a start that keeps failing would hold one row after another.
 impl<S: RowStore> Drop for RowLease<S> {
     fn drop(&mut self) {
-        if !self.in_use && !self.is_over && process::id() == self.process {
+        if self.is_unused && process::id() == self.process {
             // If this fails, the lease expires by itself.
             let _ = self.release(None);
         }
