@@ -224,14 +224,7 @@ impl Options {
     /// option; [`Error::WorkerIdOutOfRange`] if the layout does not have the worker id; [`Error::Environment`] if the
     /// environment names no ordinal or no instance; errors of the files that the URL names.
     pub fn prepare(self) -> Result<Prepared, Error> {
-        let kind = self.generator();
-        let chosen = match kind {
-            "segment" => &SEGMENT,
-            "cached" => &CACHED,
-            _ => &CLOCKED,
-        };
-        self.refuse_others(chosen, &GENERATORS)?;
-        match kind {
+        match self.generator() {
             "segment" => self.segment(),
             "cached" => self.cached(),
             "clock" => self.clocked(ClockedUidGenerator::builder()),
@@ -308,9 +301,9 @@ impl Options {
     }
 
     fn cached(self) -> Result<Prepared, Error> {
+        self.refuse_others(&CACHED, &GENERATORS)?;
         let given = &self.given;
-        let power = given.number(&rows::BOOST_POWER).map(|power| power.try_into());
-        let power = power.and_then(Result::ok);
+        let power = given.number(&rows::BOOST_POWER).and_then(|power| power.try_into().ok());
         CachedUidGenerator::ring_memory(&self.layout(), power.unwrap_or(USUAL_POWER))?;
         let mut builder = self.set_up(CachedUidGenerator::builder())?;
         if let Some(power) = power {
@@ -340,10 +333,12 @@ impl Options {
     }
 
     fn clocked(self, builder: ClockedBuilder) -> Result<Prepared, Error> {
+        self.refuse_others(&CLOCKED, &GENERATORS)?;
         Ok(Prepared::Clocked(Box::new(self.set_up(builder)?)))
     }
 
     fn segment(self) -> Result<Prepared, Error> {
+        self.refuse_others(&SEGMENT, &GENERATORS)?;
         self.refuse_workers(&SEGMENT)?;
         if self.start_after.is_some() {
             return Err(self.unfit(
