@@ -10,8 +10,7 @@ use uidring::worker::Ordinal;
 use uidring::{Error, WorkerSource};
 
 use crate::{
-    Findings, LeafNode, LeaseOptions, LeaseTable, SegmentTable, StoreUse, TableError, WorkerRange,
-    WorkerTable,
+    Findings, LeafNode, LeaseOptions, LeaseTable, SegmentTable, StoreUse, TableError, WorkerTable,
 };
 
 /// A store of the engine that a program's user chose. It displays as the path of its file or the address of its server.
@@ -38,15 +37,6 @@ pub trait AnyStore: fmt::Display {
     ) -> Result<Box<dyn WorkerTable + Send>, Error> {
         let _ = max_clock_difference;
         Err(self.lacks("worker ids that each start uses up"))
-    }
-
-    /// Returns the range of this store, if one is recorded ([`WorkerTable::record_range`]).
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::Lacks`], or the store's error.
-    fn range(&self) -> Result<Option<WorkerRange>, Error> {
-        self.worker_table(None)?.range()
     }
 
     /// Returns the table of leased worker ids. Generators lease with these options.

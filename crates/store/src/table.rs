@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uidring::{Error, Layout, WorkerSource};
 
-use super::{TableError, WorkerRange, WorkerUsage};
+use super::{WorkerRange, WorkerUsage};
 
 /// A table `WORKER_NODE`, from which each start gets a worker id of its own, for good.
 ///
@@ -14,7 +14,8 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoneFits`], [`TableError::Invalid`] if the environment names half a node, or the store's error.
+    /// [`NoneFits`](crate::TableError::NoneFits); [`Invalid`](crate::TableError::Invalid) if the environment names half
+    /// a node; or the store's error.
     fn assign(&self, layout: &Layout) -> Result<u64, Error>;
 
     /// Creates the table if it does not exist.
@@ -29,21 +30,16 @@ pub trait WorkerTable: WorkerSource {
     /// # Errors
     ///
     /// As [`create`](Self::create).
-    fn range(&self) -> Result<Option<WorkerRange>, Error> {
-        Ok(None)
-    }
+    fn range(&self) -> Result<Option<WorkerRange>, Error>;
 
     /// Records the worker ids that this store hands out from now on: starts count through them and fail after the last,
     /// and leases get no others. Recording the same range again changes nothing.
     ///
     /// # Errors
     ///
-    /// [`TableError::RangeRefused`] if another range is recorded, or the store has handed out other worker ids;
-    /// [`TableError::Lacks`]; otherwise as [`create`](Self::create).
-    fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
-        let (place, has) = (format!("the store for {range}"), "worker ids");
-        Err(TableError::Lacks { place, has, what: "range of them" }.into())
-    }
+    /// [`RangeRefused`](crate::TableError::RangeRefused) if another range is recorded, or the store has handed out other
+    /// worker ids; otherwise as [`create`](Self::create).
+    fn record_range(&self, range: WorkerRange) -> Result<(), Error>;
 
     /// Returns all rows, by id.
     ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 use uidring::Layout;
 use uidring::worker::Lease;
 use uidring_store::server::ServerWorkerNodes;
-use uidring_store::{AnyStore, LeaseTable, RangeRefusal, TableError, WorkerTable};
+use uidring_store::{LeaseTable, RangeRefusal, TableError, WorkerTable};
 
 use super::leases::{layout, options};
 use super::{
@@ -50,7 +50,7 @@ pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
         assert!(names.contains("UIDRING_RANGE") && text.contains("SELECT on"), "{text}");
         T::Kind::grant_also(&database, page, beginning);
         assert_eq!(store.worker_nodes().assign(&layout()).expect("assigned"), 1);
-        assert_eq!(store.range().expect("read"), Some(range(1, 10)));
+        assert_eq!(store.worker_nodes().range().expect("read"), Some(range(1, 10)));
         if table == 1 {
             let lease = store.leases().lease(&request(layout()), &options(5_000)).expect("free");
             assert_eq!(lease.worker_id(), 2);
