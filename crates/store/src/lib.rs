@@ -5,14 +5,11 @@
 
 mod any_store;
 mod credentials;
-#[cfg(feature = "tls")]
-mod cryptography;
 mod error;
 pub mod files;
 mod finding;
 mod fitting;
 mod identity;
-mod leaf_node;
 pub mod leases;
 pub mod options;
 #[cfg(feature = "tls")]
@@ -34,15 +31,12 @@ mod usage;
 pub mod values;
 mod warn_once;
 
-pub use self::any_store::AnyStore;
+pub use self::any_store::{AnyStore, LeafNode};
 pub use self::credentials::Credentials;
-#[cfg(feature = "tls")]
-pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
 pub use self::finding::{Finding, Findings, StoreUse, Verdict};
 pub use self::fitting::Fitting;
 pub use self::identity::{NodeIdentity, NodeKind};
-pub use self::leaf_node::LeafNode;
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::range::{NoWorkerRange, RangeRefusal, WorkerRange};
 pub use self::server_error::ServerError;
@@ -55,7 +49,7 @@ pub use self::tags::{
     MOST_TOGETHER, NewSegmentTag, SegmentTable, check_no_url, check_step, end_of, no_such_tag,
 };
 #[cfg(feature = "tls")]
-pub use self::tls::{tls_advice, tls_error, tls_failed};
+pub use self::tls::{choose_cryptography, tls_advice, tls_error, tls_failed};
 pub use self::usage::{IsLeased, WorkerUsage, announce_end};
 pub use self::warn_once::warn_once;
 
