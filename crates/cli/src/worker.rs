@@ -161,7 +161,8 @@ fn list(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
     let nodes = store.worker_table(None)?;
     table::print(&nodes.list()?, as_json, row_as_json, &columns)?;
     if let Some(range) = nodes.range()? {
-        let left = Fitting::of(range.last(), Some(range)).left_after(nodes.usage()?.last());
+        let all = Fitting { max: range.last(), range: Some(range) };
+        let left = all.left_after(nodes.usage()?.last());
         report::note(format_args!("the worker ids here are {range}; left for new starts: {left}"));
     }
     Ok(())

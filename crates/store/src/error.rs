@@ -17,7 +17,7 @@ use crate::range::{RangeRefusal, WorkerRange};
 pub enum TableError {
     /// A start would get a worker id that the layout or the recorded range does not have: starts have used up all that
     /// they have, or the counter went backwards.
-    #[error("{place}: {}", Fitting::of(*max, *range).why_not(*next))]
+    #[error("{place}: {}", Fitting { max: *max, range: *range }.why_not(*next))]
     NoneFits {
         /// The store's place.
         place: String,
@@ -234,7 +234,8 @@ impl TableError {
 impl Fitting {
     /// Returns the error of a start that would get the worker id `next`, which does not fit.
     pub fn error(self, place: String, next: u64) -> Error {
-        TableError::NoneFits { place, next, max: self.max(), range: self.range() }.into()
+        let Self { max, range } = self;
+        TableError::NoneFits { place, next, max, range }.into()
     }
 }
 

@@ -11,24 +11,16 @@ use crate::range::WorkerRange;
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fitting {
-    max: u64,
-    range: Option<WorkerRange>,
+    /// The layout's greatest.
+    pub max: u64,
+    /// The store's range.
+    pub range: Option<WorkerRange>,
 }
 
 impl Fitting {
     /// The worker ids of this layout within the range.
     pub fn new(layout: &Layout, range: Option<WorkerRange>) -> Self {
-        Self::of(layout.max_worker_id(), range)
-    }
-
-    /// The worker ids up to `max` within the range.
-    pub fn of(max: u64, range: Option<WorkerRange>) -> Self {
-        Self { max, range }
-    }
-
-    /// The store's range.
-    pub fn range(self) -> Option<WorkerRange> {
-        self.range
+        Self { max: layout.max_worker_id(), range }
     }
 
     /// Whether a start can get this worker id.
@@ -60,11 +52,6 @@ impl Fitting {
     /// Whether fewer than a tenth are left.
     pub fn is_low(self, left: u64) -> bool {
         left.saturating_mul(10) < self.count()
-    }
-
-    /// The layout's greatest.
-    pub fn max(self) -> u64 {
-        self.max
     }
 
     /// Says why the worker id `next` is not handed out, and what to do.
@@ -115,7 +102,7 @@ pub struct Shortage {
 impl Shortage {
     /// Says who has the worker ids up to `max`, and what to do.
     pub(crate) fn text(&self, max: u64) -> String {
-        let fitting = Fitting::of(max, self.range);
+        let fitting = Fitting { max, range: self.range };
         let all = fitting.count();
         let (whose, more) = match self.range {
             None => ("layout's", "use another database for a layout with more worker bits"),
@@ -203,7 +190,7 @@ mod tests {
         let some = Fitting::new(&layout, Some(range("1000-2000")));
         assert!(!some.has(999) && some.has(1_000) && some.has(1_023) && !some.has(1_024));
         assert_eq!((some.count(), some.left_after(Some(1_019))), (24, 4));
-        let all = Fitting::of(WorkerRange::MAX, Some(range("100-199")));
+        let all = Fitting { max: WorkerRange::MAX, range: Some(range("100-199")) };
         let left = [None, Some(50), Some(99), Some(150), Some(199), Some(300)]
             .map(|newest| all.left_after(newest));
         assert_eq!(left, [100, 100, 100, 49, 0, 0]);
@@ -216,11 +203,11 @@ mod tests {
         let some = Fitting::new(&Layout::SNOWFLAKE, Some(range));
         let ends_in = Some(Duration::from_secs(5));
         let none = Shortage { range: Some(range), ..Shortage::default() };
-        let text = Shortage { leased: 4, held: 3, ends_in, ..none.clone() }.text(some.max());
+        let text = Shortage { leased: 4, held: 3, ends_in, ..none.clone() }.text(some.max);
         for words in ["of the 11 worker ids 1000-1010", "3 are held", "7 were used up"] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        assert!(none.text(some.max()).contains("reuse 1000 1010 "));
+        assert!(none.text(some.max).contains("reuse 1000 1010 "));
         assert!(some.why_not(1_011).contains("1011, is over the last of this store"));
         assert!(some.why_not(999).contains("would be 999"));
     }

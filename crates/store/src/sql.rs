@@ -71,7 +71,7 @@ pub const INSERT_TAG: &str =
 /// The condition that a row of `UIDRING_LEASE` has one of these worker ids.
 pub fn fits(fitting: Fitting) -> String {
     // Without a range, an operator may have added worker id 0.
-    let first = fitting.range().map_or(0, WorkerRange::first);
+    let first = fitting.range.map_or(0, WorkerRange::first);
     format!("WORKER_ID BETWEEN {first} AND {}", fitting.last())
 }
 

@@ -125,7 +125,7 @@ fn add(client: &mut Client, view: &View, request: &AcquireRequest) -> Result<Tak
             Ok((Row { revision: answer.revision, ..row(worker_id) }, answer.cluster, range))
         }
         Err((_, fitting)) => {
-            let range = fitting.range();
+            let range = fitting.range;
             Err(Denial::Short(Shortage { range, ..shortage(view, request) }))
         }
     })

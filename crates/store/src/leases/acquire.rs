@@ -242,7 +242,7 @@ impl Denial {
             }
             Self::Unusable { worker_id, why } => TableError::NotReusable { place, worker_id, why },
             Self::Short(shortage) => {
-                let fitting = Fitting::of(max, shortage.range);
+                let fitting = Fitting { max, range: shortage.range };
                 if fitting.count() == 0 {
                     return fitting.error(place, fitting.first());
                 }

@@ -232,7 +232,7 @@ impl Acquire<'_> {
 
     async fn shortage<S: Session>(&self, session: &mut S, fitting: Fitting) -> Done<S, Shortage> {
         let counts = only(session.begin_with(&S::DIALECT.count_leases(fitting), &[]).await?)?;
-        let is_sound = is_sound(&self.request.layout, fitting.range());
+        let is_sound = is_sound(&self.request.layout, fitting.range);
         let least_ahead = S::DIALECT.least_ahead(&is_sound);
         let ahead = session.query(&least_ahead, &[self.request.last_tick.into()]).await?;
         let ahead =
@@ -246,7 +246,7 @@ impl Acquire<'_> {
             ends_in: ends_in.map(Duration::from_millis),
             ahead,
             flaw,
-            range: fitting.range(),
+            range: fitting.range,
         })
     }
 }
