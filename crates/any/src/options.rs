@@ -22,6 +22,9 @@ use crate::prepared::{Prepared, PreparedTag};
 use crate::rows::{self, CACHED, CLOCKED, GENERATORS, LEASED, ORDINAL, SEGMENT};
 use crate::worker::{self, FixedWorker, WorkerKind};
 
+/// Layouts with fewer worker ids lease them by default. Others have too many to use up.
+const MANY: u64 = 100_000;
+
 /// The default of `boost-power`.
 const USUAL_POWER: u32 = 3;
 
@@ -164,10 +167,13 @@ impl Options {
 
     /// Returns where the worker id comes from.
     pub fn worker_kind(&self) -> WorkerKind {
-        match self.worker {
-            Some(_) => WorkerKind::Chosen,
-            None if self.kind.has_own_workers => WorkerKind::Registered,
-            None => WorkerKind::of(&self.given, self.layout()),
+        match self.given.text(&rows::WORKER) {
+            _ if self.worker.is_some() => WorkerKind::Chosen,
+            _ if self.kind.has_own_workers => WorkerKind::Registered,
+            Some("lease") => WorkerKind::Leased,
+            Some("ordinal") => WorkerKind::Ordinal,
+            None if self.layout().workers() < MANY => WorkerKind::Leased,
+            _ => WorkerKind::Disposable,
         }
     }
 

@@ -36,9 +36,6 @@ static REGISTERED: Owner = rows::owner("this engine, which assigns worker ids in
 /// The bits of Snowflake's datacenter and worker.
 const NODE_BITS: u8 = 10;
 
-/// Layouts with fewer worker ids lease them by default. Others have too many to use up.
-const MANY: u64 = 100_000;
-
 /// The worker id of a `worker:` URL.
 #[derive(Clone, Copy)]
 pub struct FixedWorker {
@@ -109,16 +106,6 @@ pub enum WorkerKind {
 }
 
 impl WorkerKind {
-    /// Returns the kind that a store's URL or the layout chooses.
-    pub fn of(given: &Given, layout: Layout) -> Self {
-        match given.text(&rows::WORKER) {
-            Some("lease") => Self::Leased,
-            Some("ordinal") => Self::Ordinal,
-            None if layout.workers() < MANY => Self::Leased,
-            _ => Self::Disposable,
-        }
-    }
-
     /// Returns the owner of this kind's options.
     pub fn owner(self) -> &'static Owner {
         match self {
