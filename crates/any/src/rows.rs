@@ -165,9 +165,9 @@ pub fn policy(text: &str) -> Result<TakePolicy, String> {
     match text {
         "wait" => Ok(TakePolicy::Wait),
         "fail" => Ok(TakePolicy::Reject),
-        _ => match time(Duration::ZERO..=CENTURY)(text) {
-            Ok(limit) => Ok(TakePolicy::WaitFor(limit)),
-            Err(_) => Err(format!("write {TAKE_FORM}")),
-        },
+        _ => {
+            let limit = time(Duration::ZERO..=CENTURY)(text);
+            limit.map(TakePolicy::WaitFor).map_err(|_| format!("write {TAKE_FORM}"))
+        }
     }
 }
