@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction};
 use uidring::adapter::Deadline;
 use uidring::{Error, Layout, Timestamp};
 use uidring_store::leases::{
-    AcquireRequest, Acquired, Denial, Horizon, LeaseRow, LeaseState, LeaseStore, LeasedRow, Loss,
+    AcquireRequest, Acquired, Denial, Horizon, LeaseRow, LeaseState, LeaseStore, LeasedRow,
     RowStore, Shortage, flaw_of, is_sound,
 };
 use uidring_store::sql::Dialect;
@@ -284,22 +284,16 @@ impl Rows {
         values: impl Params,
     ) -> Result<(), Error> {
         let done = self.file.write(connection, |transaction| {
-            let present: Option<((String, i64), Option<u64>)> = transaction
+            let present: Option<(String, i64, Option<u64>)> = transaction
                 .query_row(
                     "SELECT OWNER, TOKEN, HORIZON_TICK FROM UIDRING_LEASE WHERE WORKER_ID = ?1",
                     [held.worker_id.cast_signed()],
-                    |row| Ok(((row.get(0)?, row.get(1)?), optional_unsigned(row, 2)?)),
+                    |row| Ok((row.get(0)?, row.get(1)?, optional_unsigned(row, 2)?)),
                 )
                 .optional()?;
-            match present {
-                Some(((owner, token), found)) if owner == held.owner && token == held.token => {
-                    if let Some(confirmed) = held.confirmed
-                        && found < Some(confirmed)
-                    {
-                        return Ok(Err(Loss::Forgotten { confirmed, found }));
-                    }
-                }
-                other => return Ok(Err(Loss::of(other.map(|(present, _)| present)))),
+            let present = present.as_ref().map(|(owner, token, tick)| (&**owner, *token, *tick));
+            if let Some(why) = held.loss(present) {
+                return Ok(Err(why));
             }
             let rows = transaction.execute(statement, values)?;
             if rows != 1 {
@@ -331,11 +325,8 @@ impl Rows {
             }
             Ok(Ok(()))
         })?;
-        done.map_err(|loss| Error::LeaseLost {
-            worker_id: held.worker_id,
-            place: self.file.path().display().to_string(),
-            why: held.why(loss),
-        })
+        let place = self.file.path().display().to_string();
+        done.map_err(|why| Error::LeaseLost { worker_id: held.worker_id, place, why })
     }
 }
 

@@ -39,41 +39,6 @@ pub struct LeasedRow {
     pub range: Option<WorkerRange>,
 }
 
-/// Why this process no longer holds a row.
-#[derive(Debug)]
-pub enum Loss {
-    /// The row is gone.
-    Gone,
-    /// The row has another owner or token.
-    Taken {
-        /// The current owner.
-        owner: String,
-        /// The current token.
-        token: i64,
-    },
-    /// This process holds the row, but it has less than the store confirmed.
-    Forgotten {
-        /// The tick that the store confirmed.
-        confirmed: u64,
-        /// The tick that the row has.
-        found: Option<u64>,
-    },
-    /// It is not a sound row.
-    Unreadable(
-        /// What is wrong with it.
-        String,
-    ),
-    /// Another server answered.
-    OtherServer,
-}
-
-impl Loss {
-    /// Returns the loss of a row that is gone, or has another owner or token.
-    pub fn of(present: Option<(String, i64)>) -> Self {
-        present.map_or(Self::Gone, |(owner, token)| Self::Taken { owner, token })
-    }
-}
-
 /// Changes a store's row for its holder.
 ///
 /// The row changes only if it has the owner and token of `row`, and for a renewal also the confirmed horizon. Otherwise
@@ -117,32 +82,44 @@ impl LeasedRow {
         self.before.map(compose).transpose()
     }
 
-    /// Says why this process no longer holds the row.
-    pub fn why(&self, loss: Loss) -> String {
-        let Self { owner: ours, token, .. } = self;
-        match loss {
-            Loss::Gone => "its row is gone".into(),
-            Loss::Unreadable(why) => format!("its row cannot be read: {why}"),
-            Loss::Taken { owner, token: now } if owner == *ours => {
-                format!("it was fenced or released (token {now}, and not {token} any more)")
-            }
-            Loss::Taken { owner, token: now } => {
-                format!("{owner} has it (token {now}, and not {token} any more)")
-            }
-            Loss::Forgotten { confirmed, found } => {
-                let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
-                format!(
-                    "its horizon was confirmed up to tick {confirmed} and now reads {found}: the \
-                     store has lost commits, as by a failover to a replica that lags behind or by an \
-                     older state that was put back; {AFTER_LOSS}"
-                )
-            }
-            Loss::OtherServer => format!(
-                "another server answers than the one that it was taken from: that may be a failover \
-                 which has lost commits; {AFTER_LOSS}"
-            ),
+    /// Says why this process no longer holds the row, by the owner, token and horizon tick of the present row; `None`
+    /// if it still does.
+    pub fn loss(&self, present: Option<(&str, i64, Option<u64>)>) -> Option<String> {
+        let Some((owner, now, tick)) = present else { return Some("its row is gone".into()) };
+        let token = self.token;
+        if owner != self.owner {
+            return Some(format!("{owner} has it (token {now}, and not {token} any more)"));
         }
+        if now != token {
+            return Some(format!(
+                "it was fenced or released (token {now}, and not {token} any more)"
+            ));
+        }
+        (tick < self.confirmed).then(|| self.lost_commits(tick))
     }
+
+    /// Says that the store confirmed more to this holder than the row has, whose horizon is this tick.
+    pub fn lost_commits(&self, found: Option<u64>) -> String {
+        let confirmed = self.confirmed.unwrap_or(0);
+        let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
+        format!(
+            "its horizon was confirmed up to tick {confirmed} and now reads {found}: the store has lost commits, as by \
+             a failover to a replica that lags behind or by an older state that was put back; {AFTER_LOSS}"
+        )
+    }
+}
+
+/// Says why a row is lost that cannot be read.
+pub fn unreadable(why: &str) -> String {
+    format!("its row cannot be read: {why}")
+}
+
+/// Says why a row is lost if another server answers than the one that it was taken from.
+pub fn other_server() -> String {
+    format!(
+        "another server answers than the one that it was taken from: that may be a failover which has lost commits; \
+         {AFTER_LOSS}"
+    )
 }
 
 /// What to do after a store has lost commits.

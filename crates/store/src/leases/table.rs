@@ -9,7 +9,7 @@ use uidring::{Error, Layout, Timestamp, WorkerRequest, WorkerSource};
 
 use super::flaw::flaw;
 use super::options::LeaseOptions;
-use super::rows::{Horizon, LeasedRow, Loss};
+use super::rows::Horizon;
 use crate::TableError;
 
 /// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md has its columns and the protocol.
@@ -138,30 +138,6 @@ impl LeaseState {
             None => Self::Free,
             Some(end) if is_over => Self::Expired(end),
             Some(end) => Self::Held(end),
-        }
-    }
-}
-
-impl LeasedRow {
-    /// After a renewal that changed no row, returns why the lease is lost, by the table's present row.
-    ///
-    /// # Errors
-    ///
-    /// The row is as it should be, so something else is wrong.
-    pub fn loss(&self, present: Option<LeaseRow>) -> Result<Loss, String> {
-        match present {
-            Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
-                let found = row.horizon.map(|(tick, _)| tick);
-                match self.confirmed.filter(|confirmed| found < Some(*confirmed)) {
-                    Some(confirmed) => Ok(Loss::Forgotten { confirmed, found }),
-                    None => Err(format!(
-                        "the row of worker id {} in UIDRING_LEASE is this holder's, and a change of it \
-                         changes nothing: see the table's triggers, rules and policies",
-                        self.worker_id
-                    )),
-                }
-            }
-            other => Ok(Loss::of(other.map(|row| (row.owner, row.token)))),
         }
     }
 }
