@@ -18,7 +18,6 @@ pub mod plain;
 mod range;
 #[cfg(feature = "server")]
 pub mod server;
-mod server_error;
 mod small_file;
 pub mod sql;
 mod store_kind;
@@ -33,13 +32,12 @@ mod warn_once;
 
 pub use self::any_store::{AnyStore, LeafNode};
 pub use self::credentials::Credentials;
-pub use self::error::TableError;
+pub use self::error::{ServerError, TableError};
 pub use self::finding::{Finding, Findings, StoreUse, Verdict};
 pub use self::fitting::Fitting;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::range::{NoWorkerRange, RangeRefusal, WorkerRange};
-pub use self::server_error::ServerError;
 pub use self::small_file::{
     check_path, read_private_file, read_secret, read_small_file, warn_if_exposed,
 };
