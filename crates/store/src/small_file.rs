@@ -1,7 +1,7 @@
 //! Files of settings and secrets.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -123,15 +123,13 @@ fn read(file: File) -> io::Result<Vec<u8>> {
     while file.read_to_end(&mut bytes)? == 0 && is_pipe {
         if deadline.is_over() {
             let problem = "it is a pipe, and nobody has written to it";
-            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            return Err(io::Error::new(ErrorKind::TimedOut, problem));
         }
         thread::sleep(PAUSE);
     }
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            "it has more than 1 MiB, and so is no file of settings: name another one",
-        ));
+        let problem = "it has more than 1 MiB, and so is no file of settings: name another one";
+        return Err(io::Error::new(ErrorKind::FileTooLarge, problem));
     }
     Ok(bytes)
 }
@@ -151,29 +149,23 @@ fn is_pipe(_: &File) -> io::Result<bool> {
 pub(crate) fn check_is_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let metadata = file.metadata()?;
+    let refuse = |kind, problem: String| Err(io::Error::new(kind, problem));
     if metadata.is_dir() || metadata.file_type().is_char_device() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is a folder or a device: name a file",
-        ));
+        return refuse(ErrorKind::InvalidInput, "it is a folder or a device: name a file".into());
     }
     let owner = metadata.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "it belongs to another user ({owner}), who can read and change it: chown it to this user or to root"
-            ),
-        ));
+        let problem = format!(
+            "it belongs to another user ({owner}), who can read and change it: chown it to this user or to root"
+        );
+        return refuse(ErrorKind::PermissionDenied, problem);
     }
     let (mode, most) = (metadata.mode() & 0o777, if owner == 0 { 0o640 } else { 0o600 });
     if mode & !most & 0o077 == 0 {
         return Ok(());
     }
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("others may read or change it (mode {mode:03o}): chmod {most:o}"),
-    ))
+    let problem = format!("others may read or change it (mode {mode:03o}): chmod {most:o}");
+    refuse(ErrorKind::PermissionDenied, problem)
 }
 
 #[cfg(not(unix))]
@@ -194,7 +186,7 @@ mod tests {
         let made = Command::new("mkfifo").arg(&path).status().expect("runs");
         assert!(made.success());
         let error = read_small_file(&path).expect_err("nobody writes");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
         let mut writer = Command::new("sh");
         writer.args(["-c", "exec > \"$0\"; sleep 0.2; echo url"]).arg(&path);
         let mut writer = writer.spawn().expect("runs");
