@@ -99,11 +99,10 @@ pub fn announce_end(
         return;
     }
     // The start has its worker id, so it must not fail because the day is unknown.
-    let usage = usage().ok();
-    let end = usage.and_then(|usage| Some((usage.runs_out(layout)?, usage.per_day)));
+    let end = usage().ok().and_then(|usage| usage.runs_out(layout).zip(usage.per_day));
     let end = match end {
         _ if left == 0 => String::new(),
-        Some((day, Some(rate))) => {
+        Some((day, rate)) => {
             format!(", and at {rate:.1} starts a day they end on {}", day.date())
         }
         _ => ", and it is too early to tell when they end".into(),
