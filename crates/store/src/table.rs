@@ -5,6 +5,7 @@ use std::time::Duration;
 use uidring::{Error, Layout, WorkerSource};
 
 use super::{WorkerRange, WorkerUsage};
+use crate::values::CENTURY;
 
 /// A table `WORKER_NODE`, from which each start gets a worker id of its own, for good.
 ///
@@ -96,6 +97,5 @@ pub struct Pruned {
 
 /// Returns the age for [`WorkerTable::prune`] in seconds, limited to what databases can subtract from their clocks.
 pub fn age_in_seconds(older_than: Duration) -> u64 {
-    const CENTURY: u64 = 36_525 * 86_400;
-    older_than.as_secs().min(CENTURY)
+    older_than.min(CENTURY).as_secs()
 }
