@@ -1,6 +1,17 @@
 //! The engines of this build.
 
 use uidring_store::StoreKind;
+use uidring_store::options::{Owner, Takers};
+
+use crate::rows::{CACHED, CLOCKED, DISPOSABLE, LEASED, ORDINAL, SEGMENT};
+use crate::worker;
+
+/// How to write a URL of an unknown engine.
+pub const FORM: &str =
+    "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
+
+/// Owners whose options apply only if a URL may choose the kind of worker ids, or a tag.
+const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
 
 /// Lists the engines: feature, schemes that do not start with its name, crate.
 macro_rules! engines {
@@ -24,12 +35,16 @@ engines! {
     "zookeeper" => uidring_zookeeper,
 }
 
-/// Returns the engine of a URL's scheme.
+/// Returns the kind of a URL: its engine, or that of chosen worker ids.
 pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
-    let scheme = url.strip_prefix("jdbc:").unwrap_or(url).split(':').next().unwrap_or_default();
+    if url.is_empty() {
+        return Err("it is empty".into());
+    }
+    let (scheme, _) = url.strip_prefix("jdbc:").unwrap_or(url).split_once(':').unwrap_or_default();
     // A driver's name may follow after a `+`.
     let scheme = scheme.split('+').next().unwrap_or_default().to_ascii_lowercase();
-    let kinds = kinds();
+    let mut kinds = kinds();
+    kinds.push(&worker::KIND);
     if let Some(kind) = kinds.iter().find(|kind| kind.schemes.contains(&&*scheme)) {
         return Ok(kind);
     }
@@ -42,7 +57,6 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     let begins: Vec<_> = kinds
         .iter()
         .map(|kind| format!("{}:{}", kind.schemes[0], if kind.is_file { "" } else { "//" }))
-        .chain(["worker:".into()])
         .collect();
     let missing = match MISSING {
         [] => String::new(),
@@ -52,6 +66,17 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
         }
     };
     Err(format!("it begins with none of {}{missing}", begins.join(", ")))
+}
+
+/// Returns whose options a URL of this kind may set.
+pub fn takers(kind: &StoreKind) -> Takers {
+    let (chosen, refuses) =
+        if kind.has_own_workers { (&[][..], CHOSEN) } else { (CHOSEN, &[][..]) };
+    Takers {
+        takes: [&[kind.options, &CACHED, &CLOCKED], chosen].concat(),
+        refuses,
+        elsewhere: kinds().iter().map(|kind| kind.options).collect(),
+    }
 }
 
 #[cfg(all(test, not(feature = "mysql")))]

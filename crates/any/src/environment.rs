@@ -4,7 +4,7 @@ use std::env;
 
 use uidring::Error;
 
-use crate::source::FORM;
+use crate::engines::FORM;
 
 /// The environment variable with the URL.
 pub const VARIABLE: &str = "UIDRING_URL";

@@ -1,7 +1,6 @@
 //! Why any generator handed out no id.
 
-use std::fmt;
-
+use uidring::adapter::{Chain, error_traits};
 use uidring::segment::SegmentError;
 use uidring::{Error, FillError, TakeError};
 
@@ -20,14 +19,7 @@ pub enum AnyTakeError {
 /// A [`fill`](crate::AnyGenerator::fill) that stopped early.
 pub type AnyFillError = FillError<AnyTakeError>;
 
-impl fmt::Debug for AnyTakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Uid(error) => fmt::Debug::fmt(error, f),
-            Self::Segment(error) => fmt::Debug::fmt(error, f),
-        }
-    }
-}
+error_traits!(AnyTakeError);
 
 impl From<SegmentError> for AnyTakeError {
     #[cold]

@@ -4,18 +4,21 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use uidring::clock::{Clock, SystemClock};
-use uidring::segment::{SegmentRequest, SegmentTag};
-use uidring::{Error, Layout, StoreErrorKind, WorkerRequest, WorkerSource};
+use uidring::segment::SegmentRequest;
+use uidring::{Error, Layout, StoreErrorKind, WorkerRequest};
+use uidring_store::leases::{Denial, Shortage};
 use uidring_store::options::{AUTHORITY, Tls, TlsMode};
 use uidring_store::{
-    AnyStore, Finding, Fitting, LeaseOptions, LeaseRow, LeaseState, StoreUse, TableError, Verdict,
-    WorkerUsage, quoted,
+    AnyStore, Finding, Fitting, LeaseOptions, LeaseRow, LeaseState, RangeRefusal, StoreUse,
+    Verdict, WorkerUsage, quoted,
 };
 
 use crate::options::Options;
 use crate::rows;
-use crate::source::Source;
 use crate::worker::{self, WorkerKind};
+
+/// Worker ids that starts can get.
+type Ids = RangeInclusive<u64>;
 
 /// A layout or table that ends sooner is a risk.
 const SOON: Duration = Duration::from_secs(365 * 86_400);
@@ -38,7 +41,7 @@ struct Workers {
     kind: WorkerKind,
     /// Identifies the store; `None` for a worker id that you choose.
     store: Option<String>,
-    ids: RangeInclusive<u64>,
+    ids: Ids,
     layout: Layout,
     namespace: Option<String>,
 }
@@ -58,34 +61,35 @@ impl Options {
         let mut findings = Vec::new();
         if !self.given.harmless().is_empty() {
             let names = self.given.harmless().join(", ");
-            findings.push(Finding::good(
-                "options",
-                format!("these parameters have no effect: {names}"),
-            ));
+            let text = format!("these parameters have no effect: {names}");
+            findings.push(Finding::good("options", text));
         }
         let layout = self.layout();
         let is_segment = self.generator() == "segment";
         if !is_segment {
             findings.push(life(&layout));
         }
-        let (place, store, ids) = match self.source {
-            Source::Fixed(worker) => {
+        let (place, store, ids) = match self.worker {
+            Some(worker) => {
                 findings.push(Finding::risk(
                     "worker ids",
                     "a worker id of your own choice has no memory: give each process another one, and start above the \
                      greatest uid so far",
                 ));
-                let id = worker.acquire(&WorkerRequest::new(layout)).ok().map(|worker| worker.id());
+                let id = worker.check(layout).ok().map(|()| worker.id);
                 let place = id.map_or_else(|| "worker:N".to_owned(), |id| format!("worker:{id}"));
                 (place, None, id.filter(|_| !is_segment).map(|id| id..=id))
             }
-            Source::Store(_) => match self.store() {
+            None => match self.store() {
                 Err(error) => {
                     findings.push(Finding::error("options", &error));
                     ("the URL".to_owned(), None, None)
                 }
                 Ok(store) => {
-                    let ids = self.in_store(&*store, &mut findings);
+                    let ids = self.in_store(&*store, &mut findings).unwrap_or_else(|fault| {
+                        findings.push(fault);
+                        None
+                    });
                     (store.to_string(), Some(store.identity()), ids)
                 }
             },
@@ -107,52 +111,40 @@ impl Options {
         &self,
         store: &dyn AnyStore,
         findings: &mut Vec<Finding>,
-    ) -> Option<RangeInclusive<u64>> {
-        let wanted = match self.store_use() {
-            Ok(wanted) => wanted,
-            Err(error) => {
-                // A store without ordinals says so first.
-                let (kind, layout) = (self.worker_kind(), self.layout());
-                let source = worker::source(kind, store, &self.given, layout);
-                findings.push(Finding::error("options", source.as_ref().err().unwrap_or(&error)));
-                return None;
-            }
-        };
-        let (found, is_usable) = match store.examine(wanted) {
-            Ok(found) => (found, true),
-            Err(found) => (found, false),
-        };
+    ) -> Result<Option<Ids>, Finding> {
+        let (kind, layout) = (self.worker_kind(), self.layout());
+        let wanted = self.store_use().map_err(|error| {
+            // A store without ordinals says so first.
+            let source = worker::source(kind, store, &self.given, layout);
+            Finding::error("options", source.as_ref().err().unwrap_or(&error))
+        })?;
+        let found = store.examine(wanted);
+        let is_usable = found.is_ok();
+        let (Ok(found) | Err(found)) = found;
         findings.extend(self.with_authority(found));
         if !is_usable {
-            return None;
+            return Ok(None);
         }
-        let layout = self.layout();
         let found = match wanted {
             StoreUse::Segments => {
-                findings.extend(self.tag(store));
-                return None;
+                let tag = self.given.text(&rows::TAG).map(|name| tag(store, name)).transpose();
+                findings.extend(tag.map_err(|error| Finding::error("tag", &error))?);
+                return Ok(None);
             }
             // An ordinal's worker id has no other user.
-            StoreUse::Ordinal(worker_id, _) => return Some(worker_id..=worker_id),
+            StoreUse::Ordinal(worker_id, _) => return Ok(Some(worker_id..=worker_id)),
             _ if store.worker_file().is_some_and(|file| !file.exists()) => {
-                return Some(1..=layout.max_worker_id());
+                return Ok(Some(1..=layout.max_worker_id()));
             }
-            _ if self.worker_kind() == WorkerKind::Registered => registered(store, &layout),
+            _ if kind == WorkerKind::Registered => registered(store, &layout),
             StoreUse::Lease(_) => {
                 self.max_used_ahead().and_then(|limit| leases(store, &layout, limit))
             }
             StoreUse::Disposable => disposable(store, &layout),
         };
-        match found {
-            Ok((ids, finding)) => {
-                findings.push(finding);
-                Some(ids)
-            }
-            Err(error) => {
-                findings.push(Finding::error("worker ids", &error));
-                None
-            }
-        }
+        let (ids, finding) = found.map_err(|error| Finding::error("worker ids", &error))?;
+        findings.push(finding);
+        Ok(Some(ids))
     }
 
     /// Returns how far ahead of the clock a worker id may have been used for a start to lease it.
@@ -164,14 +156,6 @@ impl Options {
         }
         request.max_start_wait = self.given.time(&rows::MAX_START_WAIT);
         Ok(request.max_used_ahead(&worker::lease(&self.given).terms()?))
-    }
-
-    fn tag(&self, store: &dyn AnyStore) -> Option<Finding> {
-        let name = self.given.text(&rows::TAG)?;
-        Some(match store.segment_table().and_then(|table| table.list_tags()) {
-            Ok(tags) => of_tag(name, tags.iter().find(|tag| tag.tag == name)),
-            Err(error) => Finding::error("tag", &error),
-        })
     }
 
     /// Adds to the finding about TLS who signed the server's certificate.
@@ -189,23 +173,24 @@ impl Options {
     }
 }
 
-fn of_tag(name: &str, tag: Option<&SegmentTag>) -> Finding {
-    let Some(tag) = tag else {
+/// Says where a tag goes on.
+fn tag(store: &dyn AnyStore, name: &str) -> Result<Finding, Error> {
+    let tags = store.segment_table()?.list_tags()?;
+    let Some(tag) = tags.into_iter().find(|tag| tag.tag == name) else {
         let text = format!(
             "there is no tag `{name}`: `uidring segment create {} --step 1000` creates it",
             quoted(name)
         );
-        return Finding::fault("tag", text);
+        return Ok(Finding::fault("tag", text));
     };
-    let request = SegmentRequest { tag: name.into(), step: 0 };
-    match request.range(tag.max_id, tag.step) {
+    let request = SegmentRequest { tag: tag.tag, step: 0 };
+    Ok(match request.range(tag.max_id, tag.step) {
         Ok(next) => {
-            let text =
-                format!("`{name}` goes on from {}, in steps of {}", next.start, next.table_step);
-            Finding::good("tag", text)
+            let (start, step) = (next.start, next.table_step);
+            Finding::good("tag", format!("`{name}` goes on from {start}, in steps of {step}"))
         }
         Err(error) => Finding::error("tag", &error),
-    }
+    })
 }
 
 /// Says when the layout ends.
@@ -222,15 +207,8 @@ fn life(layout: &Layout) -> Finding {
     }
 }
 
-fn ids(fitting: Fitting) -> RangeInclusive<u64> {
-    fitting.first()..=fitting.last()
-}
-
 /// Says how many disposable worker ids are left.
-fn disposable(
-    store: &dyn AnyStore,
-    layout: &Layout,
-) -> Result<(RangeInclusive<u64>, Finding), Error> {
+fn disposable(store: &dyn AnyStore, layout: &Layout) -> Result<(Ids, Finding), Error> {
     let usage = store.worker_table(None)?.usage()?;
     let fitting = Fitting::new(layout, usage.range);
     let (left, end) = (usage.left(layout), usage.runs_out(layout));
@@ -251,7 +229,7 @@ fn disposable(
         None if is_soon || fitting.is_low(left) => Finding::risk("worker ids", text),
         None => Finding::good("worker ids", text),
     };
-    Ok((ids(fitting), finding))
+    Ok((fitting.first()..=fitting.last(), finding))
 }
 
 /// Finds a counter that will hand out worker ids again: below a lease, or below its own rows.
@@ -265,26 +243,21 @@ fn wrong_counter(
         return None;
     }
     let counter = usage.last_key.or(usage.newest);
-    let leased = leases.iter().map(|row| row.worker_id).max();
-    if let Some(leased) = leased.filter(|leased| Some(*leased) > counter) {
-        return Some(Finding::fault(
-            "worker ids",
-            format!(
-                "worker id {leased} is leased, and the counter of worker ids is below it: it was set back, or its table was \
-                 lost, and worker ids repeat; set it above all worker ids that were ever handed out. Row-level \
-                 security that hides rows of WORKER_NODE from this account looks the same: lift it"
-            ),
-        ));
-    }
-    usage.newest.filter(|newest| Some(*newest) > counter).map(|newest| {
-        Finding::fault(
-            "worker ids",
-            format!(
-                "the counter of worker ids was set back below {newest}, the greatest in WORKER_NODE, and starts will \
-                 fail; set it above all worker ids that were ever handed out"
-            ),
-        )
-    })
+    let is_above = |id: &u64| Some(*id) > counter;
+    let leased = leases.iter().map(|row| row.worker_id).max().filter(is_above);
+    let text = match (leased, usage.newest.filter(is_above)) {
+        (Some(leased), _) => format!(
+            "worker id {leased} is leased, and the counter of worker ids is below it: it was set back, or its table was \
+             lost, and worker ids repeat; set it above all worker ids that were ever handed out. Row-level \
+             security that hides rows of WORKER_NODE from this account looks the same: lift it"
+        ),
+        (None, Some(newest)) => format!(
+            "the counter of worker ids was set back below {newest}, the greatest in WORKER_NODE, and starts will \
+             fail; set it above all worker ids that were ever handed out"
+        ),
+        (None, None) => return None,
+    };
+    Some(Finding::fault("worker ids", text))
 }
 
 /// Says how many worker ids a start could lease.
@@ -292,64 +265,54 @@ fn leases(
     store: &dyn AnyStore,
     layout: &Layout,
     max_used_ahead: Duration,
-) -> Result<(RangeInclusive<u64>, Finding), Error> {
+) -> Result<(Ids, Finding), Error> {
     let usage = store.worker_table(None)?.usage()?;
     let rows = store.lease_table(LeaseOptions::default())?.list()?;
     let (fitting, place) = (Fitting::new(layout, usage.range), store.to_string());
     let own = layout.to_string();
     if let Some(row) = rows.iter().find(|row| row.layout != own) {
-        let found = row.layout.clone();
-        return Err(TableError::LeaseTableLayout { place, found, layout: own }.into());
+        return Err(Denial::Foreign(row.layout.clone()).error(place, layout));
     }
     let is_outside = |row: &&LeaseRow| usage.range.is_some_and(|r| !r.contains(row.worker_id));
     if let (Some(row), Some(range)) = (rows.iter().find(is_outside), usage.range) {
-        return Err(TableError::RangeIgnored { place, range, worker_id: row.worker_id }.into());
-    }
-    if fitting.count() == 0 {
-        return Err(fitting.error(place, fitting.first()));
+        return Err(RangeRefusal::Ignored(row.worker_id).error(place, range));
     }
     if let Some(wrong) = wrong_counter(store, &usage, &rows) {
-        return Ok((ids(fitting), wrong));
+        return Ok((fitting.first()..=fitting.last(), wrong));
     }
-    let ends = rows.iter().filter_map(|row| match row.state {
+    let end = |row: &LeaseRow| match row.state {
         LeaseState::Held(until) => Some(until),
         _ => None,
-    });
-    let (held, first_end) = (ends.clone().count(), ends.min());
-    let limit = usage.now.saturating_add(max_used_ahead);
-    let is_ahead = |row: &&LeaseRow| {
-        !matches!(row.state, LeaseState::Held(_)) && row.used_until() > Some(limit)
     };
-    let ahead = rows.iter().filter(is_ahead);
-    let (ahead, first_ahead) =
-        (ahead.clone().count(), ahead.filter_map(LeaseRow::used_until).min());
-    let free = usage.left(layout) + (rows.len() - held - ahead) as u64;
-    if free == 0 && ahead == 0 {
-        let ends_in = first_end.map(|end| end.saturating_since(usage.now));
-        let (max, range, flaw) = (layout.max_worker_id(), usage.range, None);
-        let (leased, held) = (rows.len() as u64, held as u64);
-        return Err(
-            TableError::NoFreeWorkerId { place, max, range, leased, held, ends_in, flaw }.into()
-        );
+    let ends: Vec<_> = rows.iter().filter_map(end).collect();
+    let limit = usage.now.saturating_add(max_used_ahead);
+    let others = rows.iter().filter(|row| end(row).is_none());
+    let used_until = others.filter_map(LeaseRow::used_until);
+    let ahead: Vec<_> = used_until.filter(|until| *until > limit).collect();
+    let held = ends.len();
+    let free = usage.left(layout) + (rows.len() - held - ahead.len()) as u64;
+    if free == 0 && ahead.is_empty() {
+        let ends_in = ends.iter().min().map(|end| end.saturating_since(usage.now));
+        let (leased, held, range) = (rows.len() as u64, held as u64, usage.range);
+        let shortage = Shortage { leased, held, ends_in, range, ..Shortage::default() };
+        return Err(Denial::Short(shortage).error(place, layout));
     }
     let used_up = fitting.count().saturating_sub(usage.left(layout) + rows.len() as u64);
     let mut text = format!("of {fitting}, {free} are free, {held} leased, and {used_up} used up");
-    if let Some(first) = first_ahead {
+    if let Some(first) = ahead.iter().min() {
         text.push_str(&format!(
-            "; {ahead} can be leased only later, since they were used ahead of the clock, the first at {first:.0}"
+            "; {} can be leased only later, since they were used ahead of the clock, the first at {first:.0}",
+            ahead.len()
         ));
     }
     let finding = match free {
         0 => Finding::fault("worker ids", text),
         _ => Finding::good("worker ids", text),
     };
-    Ok((ids(fitting), finding))
+    Ok((fitting.first()..=fitting.last(), finding))
 }
 
-fn registered(
-    store: &dyn AnyStore,
-    layout: &Layout,
-) -> Result<(RangeInclusive<u64>, Finding), Error> {
+fn registered(store: &dyn AnyStore, layout: &Layout) -> Result<(Ids, Finding), Error> {
     let nodes = match store.instances() {
         // Nobody has registered yet.
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => Vec::new(),
@@ -357,13 +320,12 @@ fn registered(
     };
     let used = nodes.iter().map(|node| node.number.max(0) + 1).max().unwrap_or(0);
     let left = layout.workers().saturating_sub(used.unsigned_abs());
-    let text = format!("{left} are left for new instances");
     let finding = match left {
         0 => Finding::fault(
             "worker ids",
             "no number is left for a new instance: use another registry, with another name",
         ),
-        _ => Finding::good("worker ids", text),
+        _ => Finding::good("worker ids", format!("{left} are left for new instances")),
     };
     Ok((0..=layout.max_worker_id(), finding))
 }
@@ -391,20 +353,19 @@ impl Examined {
     pub fn overlap(&self, other: &Self) -> Option<Finding> {
         let (ours, theirs) = (self.workers.as_ref()?, other.workers.as_ref()?);
         let [a, b] = [&self.place, &other.place];
+        let good = |text| Some(Finding::good("ranges", text));
         if (ours.layout, &ours.namespace) != (theirs.layout, &theirs.namespace) {
-            let text =
-                format!("{a} and {b} have other layouts or namespaces, and are not compared");
-            return Some(Finding::good("ranges", text));
+            return good(format!(
+                "{a} and {b} have other layouts or namespaces, and are not compared"
+            ));
         }
         if ours.store.is_some() && ours.store == theirs.store {
-            let text = format!("two of the URLs lead to one store, {b}");
-            return Some(Finding::good("ranges", text));
+            return good(format!("two of the URLs lead to one store, {b}"));
         }
         let first = *ours.ids.start().max(theirs.ids.start());
         let last = *ours.ids.end().min(theirs.ids.end());
         if first > last {
-            let text = format!("{a} and {b} have no worker id in common");
-            return Some(Finding::good("ranges", text));
+            return good(format!("{a} and {b} have no worker id in common"));
         }
         let ids = match first == last {
             true => format!("worker id {first}"),

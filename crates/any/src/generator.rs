@@ -149,12 +149,8 @@ impl AnyGenerator {
             Self::Other(generator) => generator.as_uid_generator().decode(uid),
             Self::Segment(TagGenerator { tag, .. }) => {
                 let place = format!("the tag {}", tag.name());
-                Err(TableError::Lacks {
-                    place,
-                    has: "plain numbers",
-                    what: "layout to decode them by",
-                }
-                .into())
+                let (has, what) = ("plain numbers", "layout to decode them by");
+                Err(TableError::Lacks { place, has, what }.into())
             }
         }
     }

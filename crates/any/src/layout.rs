@@ -19,17 +19,14 @@ pub fn read(text: &str) -> Result<Layout, String> {
         _ => {}
     }
     let wrong = || format!("write {FORM}");
-    let parts: Vec<_> = text.splitn(5, '/').collect();
-    let (bits, tick_and_epoch) = match parts[..] {
-        [_, _, _] => (text.to_owned(), None),
-        [time, worker, sequence, tick, epoch] => {
-            (format!("{time}/{worker}/{sequence}"), Some((tick, epoch)))
-        }
-        _ => return Err(wrong()),
+    let (bits, rest) = match text.match_indices('/').nth(2) {
+        Some((end, _)) => (&text[..end], Some(&text[end + 1..])),
+        None => (text, None),
     };
     let bits: Bits = bits.parse().map_err(|_| wrong())?;
-    let (tick, epoch) = match tick_and_epoch {
-        Some((tick, epoch)) => {
+    let (tick, epoch) = match rest {
+        Some(rest) => {
+            let (tick, epoch) = rest.split_once('/').ok_or_else(wrong)?;
             (tick.parse().map_err(|_| wrong())?, epoch.parse().map_err(|_| wrong())?)
         }
         None if bits.time > MOST_SECONDS => {

@@ -35,7 +35,6 @@ mod layout;
 mod options;
 mod prepared;
 mod rows;
-mod source;
 mod worker;
 
 pub use uidring;
@@ -67,7 +66,7 @@ mod docs_options {}
 pub mod table {
     pub use crate::engines::kinds;
     pub use crate::layout::read as read_layout;
-    pub use crate::rows::{GENERATORS, WORKERS, flags};
+    pub use crate::rows::{FLAGS, GENERATORS, WORKERS};
 }
 
 /// Opens the generator of this URL. Blocks until the store has answered.

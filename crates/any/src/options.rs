@@ -5,18 +5,25 @@ use std::path::Path;
 use uidring::adapter::{in_own_thread, log};
 use uidring::generator::{CachedBuilder, ClockedBuilder, GeneratorBuilder, OnClockBack};
 use uidring::policy::TakePolicy;
+use uidring::worker::FixedWorkerId;
 use uidring::{CachedUidGenerator, ClockedUidGenerator, Error, Layout, Uid, WorkerSource};
 use uidring_store::options::{Given, Kind, MAX_CLOCK_DIFFERENCE, Owner};
 use uidring_store::url::Url;
-use uidring_store::{AnyStore, ServerError, StoreUse, TableError, read_secret, warn_if_exposed};
+use uidring_store::{
+    AnyStore, ServerError, StoreKind, StoreUse, TableError, check_no_url, read_secret,
+    warn_if_exposed,
+};
 
+use crate::engines::{FORM, kind_of, takers};
 use crate::environment::{self, VARIABLE};
 use crate::generator::AnyGenerator;
 use crate::layout;
 use crate::prepared::{Prepared, PreparedTag};
 use crate::rows::{self, CACHED, CLOCKED, GENERATORS, LEASED, ORDINAL, SEGMENT};
-use crate::source::{FORM, STORE_FORM, Source};
-use crate::worker::{self, WorkerKind};
+use crate::worker::{self, FixedWorker, WorkerKind};
+
+/// Layouts with fewer worker ids lease them by default. Others have too many to use up.
+const MANY: u64 = 100_000;
 
 /// The default of `boost-power`.
 const USUAL_POWER: u32 = 3;
@@ -33,7 +40,8 @@ const USUAL_POWER: u32 = 3;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Options {
-    pub(crate) source: Source,
+    kind: &'static StoreKind,
+    pub(crate) worker: Option<FixedWorker>,
     pub(crate) url: Url,
     pub(crate) given: Given,
     place: String,
@@ -73,7 +81,7 @@ impl Options {
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) if the path is the URL itself.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        if Source::of(&path.to_string_lossy()).is_ok() {
+        if kind_of(&path.to_string_lossy()).is_ok() {
             return Err(TableError::UrlForPath { what: "the URL" }.into());
         }
         let text = read_secret("the URL", path)?;
@@ -134,7 +142,7 @@ impl Options {
     /// Removes an option of the URL, so that you can set another value.
     #[must_use]
     pub fn unset(mut self, name: &str) -> Self {
-        self.given.remove(&self.source.takers(), name);
+        self.given.remove(&takers(self.kind), name);
         self
     }
 
@@ -159,10 +167,13 @@ impl Options {
 
     /// Returns where the worker id comes from.
     pub fn worker_kind(&self) -> WorkerKind {
-        match self.source {
-            Source::Fixed(_) => WorkerKind::Chosen,
-            Source::Store(kind) if kind.has_own_workers => WorkerKind::Registered,
-            Source::Store(_) => WorkerKind::of(&self.given, self.layout()),
+        match self.given.text(&rows::WORKER) {
+            _ if self.worker.is_some() => WorkerKind::Chosen,
+            _ if self.kind.has_own_workers => WorkerKind::Registered,
+            Some("lease") => WorkerKind::Leased,
+            Some("ordinal") => WorkerKind::Ordinal,
+            None if self.layout().workers() < MANY => WorkerKind::Leased,
+            _ => WorkerKind::Disposable,
         }
     }
 
@@ -198,14 +209,7 @@ impl Options {
     /// Errors of the store's files; [`ServerError::Address`](uidring_store::ServerError::Address) if options contradict
     /// each other, or for a `worker:` URL, which has no store.
     pub fn store(&self) -> Result<Box<dyn AnyStore>, Error> {
-        match self.source {
-            Source::Store(kind) => {
-                (kind.open)(&self.url, &self.given).map_err(|error| self.placed(error))
-            }
-            Source::Fixed(_) => {
-                Err(address(STORE_FORM, &self.place, "it names a worker id, and no store".into()))
-            }
-        }
+        (self.kind.open)(&self.url, &self.given).map_err(|error| self.placed(error))
     }
 
     /// Builds the generator. Blocks until the store has answered.
@@ -226,14 +230,7 @@ impl Options {
     /// option; [`Error::WorkerIdOutOfRange`] if the layout does not have the worker id; [`Error::Environment`] if the
     /// environment names no ordinal or no instance; errors of the files that the URL names.
     pub fn prepare(self) -> Result<Prepared, Error> {
-        let kind = self.generator();
-        let chosen = match kind {
-            "segment" => &SEGMENT,
-            "cached" => &CACHED,
-            _ => &CLOCKED,
-        };
-        self.refuse_others(chosen, &GENERATORS)?;
-        match kind {
+        match self.generator() {
             "segment" => self.segment(),
             "cached" => self.cached(),
             "clock" => self.clocked(ClockedUidGenerator::builder()),
@@ -258,10 +255,11 @@ impl Options {
     }
 
     fn read(text: &str, place: &str, is_absolute: bool) -> Result<Self, Error> {
-        let form = if text.starts_with("worker:") { worker::FORM } else { FORM };
-        let source = Source::of(text).map_err(|problem| address(form, place, problem))?;
-        let url = source.split(text).map_err(|problem| address(source.form(), place, problem))?;
-        let given = Given::read(&source.takers(), &url.parameters);
+        let kind = kind_of(text).map_err(|problem| address(FORM, place, problem))?;
+        let wrong = |problem| address(kind.form, place, problem);
+        let worker = FixedWorker::of(kind, text).map_err(wrong)?;
+        let url = kind.split(text).map_err(wrong)?;
+        let given = Given::read(&takers(kind), &url.parameters);
         let given =
             given.map_err(|problem| ServerError::Options { problem, place: place.into() })?;
         if !given.harmless().is_empty() {
@@ -269,7 +267,7 @@ impl Options {
             log!(debug, "these parameters of the URL {place} change nothing: {names}");
         }
         let options =
-            Self { source, url, given, place: place.into(), is_absolute, start_after: None };
+            Self { kind, worker, url, given, place: place.into(), is_absolute, start_after: None };
         options.check_paths()?;
         Ok(options)
     }
@@ -280,7 +278,7 @@ impl Options {
     }
 
     fn set_by(mut self, name: &str, value: &str, called: Option<&str>) -> Result<Self, Error> {
-        let added = self.given.add(&self.source.takers(), name, value, called);
+        let added = self.given.add(&takers(self.kind), name, value, called);
         added.map_err(|problem| self.unfit(problem))?;
         self.check_paths()?;
         Ok(self)
@@ -291,13 +289,9 @@ impl Options {
         if !self.is_absolute {
             return Ok(());
         }
-        let own = match self.source {
-            Source::Store(kind) if kind.is_file => {
-                Some(("the path".into(), self.url.path.concat()))
-            }
-            _ => None,
-        };
-        let takers = self.source.takers();
+        let is_file = self.kind.is_file && self.worker.is_none();
+        let own = is_file.then(|| ("the path".into(), self.url.path.concat()));
+        let takers = takers(self.kind);
         let rows = takers.takes.iter().flat_map(|owner| owner.rows);
         let rows = rows.filter(|row| matches!(row.kind, Kind::Path));
         let given = rows.filter_map(|row| {
@@ -313,9 +307,9 @@ impl Options {
     }
 
     fn cached(self) -> Result<Prepared, Error> {
+        self.refuse_others(&CACHED, &GENERATORS)?;
         let given = &self.given;
-        let power = given.number(&rows::BOOST_POWER).map(|power| power.try_into());
-        let power = power.and_then(Result::ok);
+        let power = given.number(&rows::BOOST_POWER).and_then(|power| power.try_into().ok());
         CachedUidGenerator::ring_memory(&self.layout(), power.unwrap_or(USUAL_POWER))?;
         let mut builder = self.set_up(CachedUidGenerator::builder())?;
         if let Some(power) = power {
@@ -345,10 +339,12 @@ impl Options {
     }
 
     fn clocked(self, builder: ClockedBuilder) -> Result<Prepared, Error> {
+        self.refuse_others(&CLOCKED, &GENERATORS)?;
         Ok(Prepared::Clocked(Box::new(self.set_up(builder)?)))
     }
 
     fn segment(self) -> Result<Prepared, Error> {
+        self.refuse_others(&SEGMENT, &GENERATORS)?;
         self.refuse_workers(&SEGMENT)?;
         if self.start_after.is_some() {
             return Err(self.unfit(
@@ -357,10 +353,7 @@ impl Options {
         }
         let tag = self.given.text(&rows::TAG);
         let tag = tag.ok_or_else(|| self.unfit("generator=segment needs a `tag`"))?;
-        // A URL may hold a password, and errors name the tag.
-        if tag.contains("://") {
-            return Err(TableError::UrlForTag.into());
-        }
+        check_no_url(tag)?;
         let store = self.store()?;
         Ok(Prepared::Segment(PreparedTag {
             store: store.segment_store()?,
@@ -396,7 +389,7 @@ impl Options {
     fn worker(&self, layout: Layout) -> Result<Box<dyn WorkerSource + Send>, Error> {
         let kind = self.worker_kind();
         self.refuse_workers(kind.owner())?;
-        if let Source::Fixed(worker) = self.source {
+        if let Some(worker) = self.worker {
             worker.check(layout).map_err(|problem| self.unfit(problem))?;
             if self.start_after.is_none() {
                 log!(
@@ -405,7 +398,7 @@ impl Options {
                      after the clock was set back repeats uids; start after the greatest uid so far, or use a store"
                 );
             }
-            return Ok(Box::new(worker));
+            return Ok(Box::new(FixedWorkerId(worker.id)));
         }
         if self.start_after.is_some() {
             return Err(self.unfit(

@@ -14,11 +14,10 @@ pub static GENERATOR: Row = Row::new(
     "Which generator. `cached` takes from a ring that a thread keeps full. `clock`, `snowflake` and `leaf-snowflake` read the clock at each \
      take, as Baidu's DefaultUidGenerator, Twitter's Snowflake and Leaf do. `segment` counts up by `tag`",
 )
-.default("cached; segment with `tag`")
-.flag();
+.default("cached; segment with `tag`");
 
 pub static TAG: Row =
-    Row::new("tag", Kind::Text, "Take the numbers of this tag, which has to exist").flag();
+    Row::new("tag", Kind::Text, "Take the numbers of this tag, which has to exist");
 
 pub static LAYOUT: Row = Row::new(
     "layout",
@@ -26,8 +25,7 @@ pub static LAYOUT: Row = Row::new(
     "How the bits of a uid are divided into time, worker id and sequence. Widths alone count seconds since 2026. `leaf` is \
      `snowflake`, shown without datacenters",
 )
-.default("uid; snowflake with generator=snowflake and leaf-snowflake")
-.flag();
+.default("uid; snowflake with generator=snowflake and leaf-snowflake");
 
 pub static NAMESPACE: Row = Row::new(
     "namespace",
@@ -48,8 +46,7 @@ pub static MAX_BORROW: Row = Row::new(
     Kind::Time(Duration::ZERO..=CENTURY),
     "How far uids may be ahead of the clock",
 )
-.default("no limit; 10m if leased; 1h in serve")
-.flag();
+.default("no limit; 10m if leased; 1h in serve");
 
 pub static MAX_LAG: Row = Row::new(
     "max-lag",
@@ -98,8 +95,7 @@ pub static WORKER: Row = Row::new(
     "Where the worker id comes from. `disposable`: each start uses one up. `lease`: hold one, renew it, and give it back. `ordinal`: that of this pod \
      in its StatefulSet, with SQLite on the pod's volume",
 )
-.default("lease if the layout has fewer than 100,000 worker ids, else disposable")
-.flag();
+.default("lease if the layout has fewer than 100,000 worker ids, else disposable");
 
 pub static LEASE: Row = Row::new(
     "lease",
@@ -146,16 +142,8 @@ pub static CLOCKED: Owner =
 
 pub static SEGMENT: Owner = owner("generator=segment", &[&GENERATOR, &TAG, &TAKE]);
 
-/// Returns the options that are also flags, in the order of the tables.
-pub fn flags() -> Vec<&'static Row> {
-    let mut flags: Vec<&Row> = Vec::new();
-    for row in [&SEGMENT, &CACHED, &DISPOSABLE].iter().flat_map(|owner| owner.rows) {
-        if row.is_flag && flags.iter().all(|flag| flag.name != row.name) {
-            flags.push(row);
-        }
-    }
-    flags
-}
+/// The options that are also flags of programs.
+pub static FLAGS: [&Row; 5] = [&GENERATOR, &TAG, &LAYOUT, &MAX_BORROW, &WORKER];
 
 /// The kinds of worker ids and their options.
 pub static WORKERS: [&Owner; 3] = [&DISPOSABLE, &LEASED, &ORDINAL];
@@ -177,9 +165,9 @@ pub fn policy(text: &str) -> Result<TakePolicy, String> {
     match text {
         "wait" => Ok(TakePolicy::Wait),
         "fail" => Ok(TakePolicy::Reject),
-        _ => match time(Duration::ZERO..=CENTURY)(text) {
-            Ok(limit) => Ok(TakePolicy::WaitFor(limit)),
-            Err(_) => Err(format!("write {TAKE_FORM}")),
-        },
+        _ => {
+            let limit = time(Duration::ZERO..=CENTURY)(text);
+            limit.map(TakePolicy::WaitFor).map_err(|_| format!("write {TAKE_FORM}"))
+        }
     }
 }

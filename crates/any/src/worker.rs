@@ -1,19 +1,34 @@
 //! Where a URL's worker id comes from.
 
 use uidring::generator::SnowflakeNode;
-use uidring::worker::{FixedWorkerId, Ordinal};
-use uidring::{Error, Layout, Worker, WorkerRequest, WorkerSource};
+use uidring::worker::Ordinal;
+use uidring::{Error, Layout, WorkerSource};
 use uidring_store::options::{Given, Owner};
-use uidring_store::url::Url;
-use uidring_store::{AnyStore, LeaseOptions};
+use uidring_store::{AnyStore, LeaseOptions, StoreKind};
 
 use crate::rows::{self, DISPOSABLE, LEASED, ORDINAL};
 
 /// How to write a chosen worker id.
-pub const FORM: &str = "worker:N, or worker:D/W with Snowflake's datacenter and worker";
+const FORM: &str = "worker:N, or worker:D/W with Snowflake's datacenter and worker";
 
 /// A chosen worker id.
-pub static OWNER: Owner = rows::owner("worker:N", &[]);
+static CHOSEN: Owner = rows::owner("worker:N", &[]);
+
+/// URLs that name a worker id, and have no store to open.
+pub static KIND: StoreKind = StoreKind {
+    options: &CHOSEN,
+    schemes: &["worker"],
+    form: FORM,
+    is_file: true,
+    has_own_workers: true,
+    open: |_, _| {
+        Err(StoreKind { form: STORE_FORM, ..KIND }.wrong("it names a worker id, and no store"))
+    },
+};
+
+/// How to write the URL of a store.
+const STORE_FORM: &str =
+    "the URL of a store, such as sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE";
 
 /// A worker id from a registry.
 static REGISTERED: Owner = rows::owner("this engine, which assigns worker ids in its own way", &[]);
@@ -21,70 +36,56 @@ static REGISTERED: Owner = rows::owner("this engine, which assigns worker ids in
 /// The bits of Snowflake's datacenter and worker.
 const NODE_BITS: u8 = 10;
 
-/// Layouts with fewer worker ids lease them by default. Others have too many to use up.
-const MANY: u64 = 100_000;
-
 /// The worker id of a `worker:` URL.
 #[derive(Clone, Copy)]
-pub enum FixedWorker {
-    Id(u64),
-    Node(SnowflakeNode),
+pub struct FixedWorker {
+    pub id: u64,
+    /// Whether it was written as datacenter and worker.
+    is_node: bool,
 }
 
 impl FixedWorker {
-    pub fn of(url: &str) -> Result<Self, String> {
+    /// Reads a URL of this kind; `None` if that is a store's.
+    pub fn of(kind: &StoreKind, url: &str) -> Result<Option<Self>, String> {
+        if kind.schemes != KIND.schemes {
+            return Ok(None);
+        }
         if url.starts_with("worker://") {
             return Err("no `//` follows after worker:".into());
         }
-        let path = Url::split_path(url, "worker")?.path.concat();
+        let path = kind.split(url)?.path.concat();
         let number = |text: &str| {
             let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse().ok().filter(|_| is_plain).ok_or("what follows is no whole number from 0")
         };
-        Ok(match path.split_once('/') {
-            None => Self::Id(number(&path)?),
+        let node = path.split_once('/');
+        let id = match node {
+            None => number(&path)?,
             Some((datacenter, worker)) => {
-                let node = SnowflakeNode {
-                    datacenter_id: number(datacenter)?,
-                    worker_id: number(worker)?,
-                };
-                node.as_worker_id().map_err(|error| error.to_string())?;
-                Self::Node(node)
+                let (datacenter_id, worker_id) = (number(datacenter)?, number(worker)?);
+                let node = SnowflakeNode { datacenter_id, worker_id };
+                node.as_worker_id().map_err(|error| error.to_string())?
             }
-        })
+        };
+        Ok(Some(Self { id, is_node: node.is_some() }))
     }
-}
 
-impl FixedWorker {
     /// Checks that the layout has the worker id, or says what is wrong.
     pub fn check(self, layout: Layout) -> Result<(), String> {
-        if matches!(self, Self::Node(_)) && layout.bits().worker != NODE_BITS {
+        if self.is_node && layout.bits().worker != NODE_BITS {
             return Err(format!(
                 "worker:D/W is for layouts with {NODE_BITS} worker bits, such as snowflake, and not for {layout}; write \
                  worker:N"
             ));
         }
-        match self.acquire(&WorkerRequest::new(layout)) {
-            Ok(_) => Ok(()),
-            Err(Error::WorkerIdOutOfRange { worker_id, max }) => Err(format!(
-                "worker id {worker_id} is out of range: layout {layout} has worker ids 0 to {max}; choose one of them, or \
-                 a layout with more worker bits"
-            )),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
-
-impl WorkerSource for FixedWorker {
-    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
-        match self {
-            Self::Id(id) => FixedWorkerId(*id).acquire(request),
-            Self::Node(node) => node.acquire(request),
-        }
-    }
-
-    fn is_fixed(&self) -> bool {
-        true
+        layout.check_worker_id(self.id).map_err(|_| {
+            format!(
+                "worker id {} is out of range: layout {layout} has worker ids 0 to {}; choose one of them, or \
+                 a layout with more worker bits",
+                self.id,
+                layout.max_worker_id()
+            )
+        })
     }
 }
 
@@ -105,20 +106,10 @@ pub enum WorkerKind {
 }
 
 impl WorkerKind {
-    /// Returns the kind that a store's URL or the layout chooses.
-    pub fn of(given: &Given, layout: Layout) -> Self {
-        match given.text(&rows::WORKER) {
-            Some("lease") => Self::Leased,
-            Some("ordinal") => Self::Ordinal,
-            None if layout.workers() < MANY => Self::Leased,
-            _ => Self::Disposable,
-        }
-    }
-
     /// Returns the owner of this kind's options.
     pub fn owner(self) -> &'static Owner {
         match self {
-            Self::Chosen => &OWNER,
+            Self::Chosen => &CHOSEN,
             Self::Registered => &REGISTERED,
             Self::Disposable => &DISPOSABLE,
             Self::Leased => &LEASED,

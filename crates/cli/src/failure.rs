@@ -88,14 +88,7 @@ impl From<uidring::Error> for Failure {
     fn from(error: uidring::Error) -> Self {
         // Found by a store, but caused by the command line or the environment.
         if let Some(
-            TableError::NodeIdentity { .. }
-            | TableError::TagText { .. }
-            | TableError::InvisibleTag
-            | TableError::UrlForPath { .. }
-            | TableError::EmptyPath { .. }
-            | TableError::Credentials { .. }
-            | TableError::Lacks { .. }
-            | TableError::UrlForTag,
+            TableError::Invalid { .. } | TableError::UrlForPath { .. } | TableError::Lacks { .. },
         ) = error.store()
         {
             return Self::usage(error);

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::{rfc3339, visible};
 use crate::{report, stdio};
+use uidring_store::Fitting;
 use uidring_store::values::{days, shown};
 
 #[derive(Subcommand)]
@@ -160,7 +161,8 @@ fn list(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
     let nodes = store.worker_table(None)?;
     table::print(&nodes.list()?, as_json, row_as_json, &columns)?;
     if let Some(range) = nodes.range()? {
-        let left = range.left_after(nodes.usage()?.last());
+        let all = Fitting { max: range.last(), range: Some(range) };
+        let left = all.left_after(nodes.usage()?.last());
         report::note(format_args!("the worker ids here are {range}; left for new starts: {left}"));
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::{
-    Counts, IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
     age_in_seconds, announce_end,
 };
 
@@ -121,8 +121,9 @@ impl WorkerTable for EtcdWorkerIds {
             starts.iter().filter(|(_, time)| is_before(time)).map(|(node, _)| node.id).max();
         let first = starts.iter().find(|(_, time)| !is_before(time));
         let first = first.map(|(node, time)| (node.id, *time));
-        let rows = starts.len() as u64;
-        Ok(WorkerUsage::new(Counts { rows, newest, last_key: None, before, first, range, now }))
+        let (rows, last_key, per_day) = (starts.len() as u64, None, None);
+        let usage = WorkerUsage { rows, newest, last_key, per_day, range, now };
+        Ok(usage.with_rate(before, first))
     }
 
     /// Removes the keys of starts that are older than this by the host's clock.

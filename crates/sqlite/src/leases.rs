@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::{OptionalExtension, Transaction};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
-use uidring_store::leases::{self, Denial, Horizon, LeaseOptions, LeaseRow, LeaseTable, Unusable};
+use uidring_store::leases::{self, Denial, Horizon, LeaseOptions, LeaseRow, LeaseTable};
 use uidring_store::sql::{LOWEST_LEASE, NEWEST_NODE};
 
 pub use self::rows::Acquiring;
@@ -168,8 +168,8 @@ fn add_used(
     let ids = [first, last].map(u64::cast_signed);
     let leased = transaction.query_row(LOWEST_LEASE, ids, |row| optional_unsigned(row, 0))?;
     let range = range::recorded(transaction)?;
-    if let Some(unusable) = Unusable::find(first, last, newest, leased, range) {
-        return Ok(Err(Denial::Unusable(unusable)));
+    if let Err(denial) = Denial::check_reuse(first, last, newest, leased, range) {
+        return Ok(Err(denial));
     }
     let mut insert = transaction.prepare(&DIALECT.insert_free_lease())?;
     for worker_id in worker_ids.clone() {

@@ -89,9 +89,8 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory), or
-    /// [`TableError::RelativeDataDirectory`](uidring_store::TableError::RelativeDataDirectory) if `$HOME` or
-    /// `$XDG_DATA_HOME` is not an absolute path.
+    /// [`TableError::DataDirectory`](uidring_store::TableError::DataDirectory) if no data directory is known, or `$HOME`
+    /// or `$XDG_DATA_HOME` is not an absolute path.
     pub fn in_data_directory() -> Result<Self, Error> {
         Ok(Self::of(Files::Folder(data_folder()?)))
     }

@@ -7,8 +7,8 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{
-    Counts, Fitting, IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable,
-    WorkerUsage, age_in_seconds, announce_end,
+    Fitting, IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    age_in_seconds, announce_end,
 };
 
 use crate::columns::{optional_unsigned, unsigned};
@@ -111,15 +111,15 @@ impl WorkerTable for SqliteWorkerNodes {
                 })
                 .optional()?;
             connection.query_row(&DIALECT.count_nodes(), window, |row| {
-                Ok(WorkerUsage::new(Counts {
+                let usage = WorkerUsage {
                     rows: unsigned(row, 0)?,
                     newest: optional_unsigned(row, 1)?,
                     last_key: None,
-                    now: time(row, 2)?,
-                    before: optional_unsigned(row, 3)?,
-                    first,
+                    per_day: None,
                     range: range::recorded(connection)?,
-                }))
+                    now: time(row, 2)?,
+                };
+                Ok(usage.with_rate(optional_unsigned(row, 3)?, first))
             })
         })
     }
@@ -241,10 +241,7 @@ mod tests {
         assert_eq!(nodes.assign(&small).expect("the one id besides 0"), 1);
         for _ in 0..3 {
             let error = nodes.assign(&small).expect_err("none is left");
-            assert!(matches!(
-                error.store(),
-                Some(TableError::WorkerIdsUsedUp { next: 2, max: 1, .. })
-            ));
+            assert!(matches!(error.store(), Some(TableError::NoneFits { next: 2, max: 1, .. })));
         }
         assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 2);
     }

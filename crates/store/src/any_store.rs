@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
-use uidring::{Error, WorkerSource};
+use uidring::{Error, Timestamp, WorkerSource};
 
-use crate::{
-    Findings, LeafNode, LeaseOptions, LeaseTable, SegmentTable, StoreUse, TableError, WorkerRange,
-    WorkerTable,
-};
+use crate::{Findings, LeaseOptions, LeaseTable, SegmentTable, StoreUse, TableError, WorkerTable};
 
 /// A store of the engine that a program's user chose. It displays as the path of its file or the address of its server.
 ///
@@ -38,15 +35,6 @@ pub trait AnyStore: fmt::Display {
     ) -> Result<Box<dyn WorkerTable + Send>, Error> {
         let _ = max_clock_difference;
         Err(self.lacks("worker ids that each start uses up"))
-    }
-
-    /// Returns the range of this store, if one is recorded ([`WorkerTable::record_range`]).
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::Lacks`], or the store's error.
-    fn range(&self) -> Result<Option<WorkerRange>, Error> {
-        self.worker_table(None)?.range()
     }
 
     /// Returns the table of leased worker ids. Generators lease with these options.
@@ -151,6 +139,26 @@ pub trait AnyStore: fmt::Display {
     fn lacks(&self, what: &'static str) -> Error {
         TableError::Lacks { place: self.to_string(), has: self.has(), what }.into()
     }
+}
+
+/// The node of an instance in a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafNode {
+    /// The number, which is the worker id. Negative if the registry's counter has overflowed.
+    pub number: i64,
+    /// The instance's name; Leaf uses `ip:port`.
+    pub instance: String,
+    /// Its address when it last started.
+    pub ip: String,
+    /// Its port when it last started.
+    pub port: String,
+    /// When it last uploaded, if the node says so.
+    pub timestamp: Option<Timestamp>,
+    /// Whether it is running now. A Java Leaf does not tell, and never counts as running.
+    pub is_live: bool,
+    /// Whether it issues only what the registry holds. False for a Java Leaf, and for an instance that risks repeats in
+    /// outages.
+    pub is_bounded: bool,
 }
 
 /// Resolves the links of a path, as far as it exists.

@@ -21,7 +21,7 @@ impl Credentials {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`] if the file cannot be read; [`TableError::UrlForPath`];
-    /// [`TableError::Credentials`], which does not repeat the file's text.
+    /// [`TableError::Invalid`], which does not repeat the file's text.
     pub fn from_file(what: &'static str, path: &Path) -> Result<Self, Error> {
         let text = read_secret(what, path)?;
         match text.lines().next().unwrap_or_default().trim().split_once(':') {
@@ -29,7 +29,10 @@ impl Credentials {
                 warn_if_exposed(path);
                 Ok(Self { user: user.into(), password: password.into() })
             }
-            _ => Err(TableError::Credentials { what }.into()),
+            _ => Err(TableError::Invalid {
+                problem: format!("{what}, in the file, are wrong; write USER:PASSWORD"),
+            }
+            .into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Errors of the tables, and what to do about each.
+//! Errors of the tables, and of the servers of any engine, and what to do about each.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
-use crate::fitting::{Fitting, outside, reuse};
+use crate::fitting::{Fitting, Shortage};
 use crate::range::{RangeRefusal, WorkerRange};
 
 /// Why an operation on a table of worker ids, leases or segments failed, in any store.
@@ -16,111 +16,40 @@ use crate::range::{RangeRefusal, WorkerRange};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// Starts have used up all worker ids of the layout.
-    #[error(
-        "{place}: each start has used up a worker id, and the next, {next}, is over the layout's greatest, \
-         {max}; start with --worker lease, and if none is free, {}; or use a layout with more worker bits, or a fresh \
-         table with an earlier epoch",
-        reuse("FIRST LAST")
-    )]
-    WorkerIdsUsedUp {
+    /// A start would get a worker id that the layout or the recorded range does not have: starts have used up all that
+    /// they have, or the counter went backwards.
+    #[error("{place}: {}", Fitting { max: *max, range: *range }.why_not(*next))]
+    NoneFits {
         /// The store's place.
         place: String,
         /// The next worker id.
         next: u64,
         /// The greatest worker id of the layout.
         max: u64,
-    },
-
-    /// The next worker id is outside the recorded range: starts have used it up, or the counter went backwards.
-    #[error("{place}: {}", outside(*next, *range))]
-    OutsideRange {
-        /// The store's place.
-        place: String,
-        /// The next worker id.
-        next: u64,
         /// The recorded range.
-        range: WorkerRange,
+        range: Option<WorkerRange>,
     },
 
-    /// The layout has no worker id of the recorded range.
-    #[error(
-        "{place}: the worker ids of this store are {range}, and the layout's greatest is {max}: use a layout with more \
-         worker bits, or a new database with a lower range"
-    )]
-    RangeBeyondLayout {
-        /// The store's place.
-        place: String,
-        /// The recorded range.
-        range: WorkerRange,
-        /// The greatest worker id of the layout.
-        max: u64,
-    },
-
-    /// The store has recorded another range of worker ids.
-    #[error(
-        "{place}: the worker ids of this store were recorded as {recorded}, not {range}; nothing was changed: keep \
-         {recorded}, or use another store for {range}"
-    )]
-    OtherRange {
+    /// The range of worker ids was not recorded, or a start does not obey it.
+    #[error("{place}: {}", why.text(*range))]
+    RangeRefused {
         /// The store's place.
         place: String,
         /// The range to record.
         range: WorkerRange,
-        /// The recorded range.
-        recorded: WorkerRange,
-    },
-
-    /// The store has handed out worker ids outside the range to record.
-    #[error(
-        "{place}: worker ids up to {newest} may be in use there, and {range} does not include all of them; nothing was \
-         recorded: record a range from 1 to {newest} or above, or use a new store for {range}"
-    )]
-    RangeInUse {
-        /// The store's place.
-        place: String,
-        /// The range to record.
-        range: WorkerRange,
-        /// The greatest worker id so far.
-        newest: u64,
-    },
-
-    /// A start has a worker id outside the recorded range.
-    #[error(
-        "{place}: the range {range} is recorded, but a start has worker id {worker_id}, which is outside it: it began \
-         before it could see the range, or ignores ranges, as Baidu's Java client does; end it and delete the rows of \
-         its worker id from WORKER_NODE and UIDRING_LEASE, or use a new database"
-    )]
-    RangeIgnored {
-        /// The store's place.
-        place: String,
-        /// The recorded range.
-        range: WorkerRange,
-        /// The start's worker id.
-        worker_id: u64,
+        /// What is in its way.
+        why: RangeRefusal,
     },
 
     /// All worker ids of the layout are held, or used up by starts.
-    #[error(
-        "{place}: no worker id is free: {}{}",
-        Fitting::of(*max, *range).who_has_them(*leased, *held, *ends_in),
-        flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
-    )]
+    #[error("{place}: no worker id is free: {}", shortage.text(*max))]
     NoFreeWorkerId {
         /// The store's place.
         place: String,
         /// The greatest worker id of the layout.
         max: u64,
-        /// The recorded range; without one, worker ids begin at 1.
-        range: Option<WorkerRange>,
-        /// How many have a lease, held or not. Starts without a lease have used up the others.
-        leased: u64,
-        /// How many are held.
-        held: u64,
-        /// How soon the first of these leases ends, unless it is renewed.
-        ends_in: Option<Duration>,
-        /// What is wrong with an unusable free row, if any.
-        flaw: Option<String>,
+        /// Who has them.
+        shortage: Shortage,
     },
 
     /// The leases are for another layout.
@@ -189,54 +118,19 @@ pub enum TableError {
         why: &'static str,
     },
 
-    /// Only one of the two variables that name a node is set.
-    #[error(
-        "the environment names only half of a node: {set} is set, {missing} is not; set both or none"
-    )]
-    NodeIdentity {
-        /// The variable that is set.
-        set: &'static str,
-        /// The variable that is not.
-        missing: &'static str,
+    /// An argument or an environment variable is wrong.
+    #[error("{problem}")]
+    Invalid {
+        /// What is wrong. It repeats nothing that may be secret.
+        problem: String,
     },
 
-    /// The user's data directory is not known. Embedded stores keep their files there by default.
-    #[error("no data directory is known for this user (is HOME set?): name the file")]
-    NoDataDirectory,
-
-    /// The user's data directory is a relative path, so it would be another one in each working directory.
-    #[error(
-        "{variable} is not an absolute path, and so {} would be another file in each folder: correct \
-         {variable}, or name the file",
-        folder.display()
-    )]
-    RelativeDataDirectory {
-        /// The environment variable.
-        variable: &'static str,
-        /// The data directory that it sets.
-        folder: PathBuf,
+    /// The user's data directory, where embedded stores keep their files by default, is not known or relative.
+    #[error("{problem}")]
+    DataDirectory {
+        /// What is wrong.
+        problem: String,
     },
-
-    /// The name or description of a new tag does not fit its column.
-    #[error("the {what} of a segment is {length} characters long: {min} to {max} are allowed")]
-    TagText {
-        /// `tag` or `description`.
-        what: &'static str,
-        /// Its length in characters.
-        length: usize,
-        /// The least length allowed.
-        min: usize,
-        /// The greatest length allowed.
-        max: usize,
-    },
-
-    /// A new tag is blank or has control characters.
-    #[error("a segment's tag is blank, or has control characters; choose a name that can be seen")]
-    InvisibleTag,
-
-    /// A URL was given where a tag belongs. It may hold a password, so it is not repeated.
-    #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
-    UrlForTag,
 
     /// The tag to create exists.
     #[error(
@@ -283,13 +177,6 @@ pub enum TableError {
         what: &'static str,
     },
 
-    /// User and password are not written as `USER:PASSWORD`. They are not repeated.
-    #[error("{what}, in the file, are wrong; write USER:PASSWORD")]
-    Credentials {
-        /// Whose they are.
-        what: &'static str,
-    },
-
     /// The store does not have what was asked for.
     #[error("{place} has {has}, and no {what}")]
     Lacks {
@@ -298,13 +185,6 @@ pub enum TableError {
         /// What it has.
         has: &'static str,
         /// What is wanted.
-        what: &'static str,
-    },
-
-    /// A file's path is empty.
-    #[error("{what} was to be named by its path, and the path is empty; name a file")]
-    EmptyPath {
-        /// What the file should hold.
         what: &'static str,
     },
 
@@ -325,33 +205,27 @@ error_traits!(TableError);
 impl TableError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::WorkerIdsUsedUp { .. }
-            | Self::RangeBeyondLayout { .. }
-            | Self::NoFreeWorkerId { held: 0, .. } => StoreErrorKind::Exhausted,
-            Self::OutsideRange { next, range, .. } if *next > range.last() => {
+            // The counter went backwards.
+            Self::NoneFits { next, max, range: Some(range), .. }
+                if *next < range.first() && range.first() <= *max =>
+            {
+                StoreErrorKind::Corrupt
+            }
+            Self::NoneFits { .. }
+            | Self::NoFreeWorkerId { shortage: Shortage { held: 0, .. }, .. } => {
                 StoreErrorKind::Exhausted
             }
             Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } | Self::HolderAlive { .. } => {
                 StoreErrorKind::Held
             }
-            Self::LeaseTableLayout { .. }
-            | Self::UnreadableTag { .. }
-            | Self::OutsideRange { .. } => StoreErrorKind::Corrupt,
+            Self::LeaseTableLayout { .. } | Self::UnreadableTag { .. } => StoreErrorKind::Corrupt,
             Self::NoSuchLease { .. } | Self::NoSuchTag { .. } => StoreErrorKind::NotFound,
-            Self::NotReusable { .. }
-            | Self::TagExists { .. }
-            | Self::OtherRange { .. }
-            | Self::RangeIgnored { .. }
-            | Self::RangeInUse { .. } => StoreErrorKind::Conflict,
-            Self::NodeIdentity { .. }
-            | Self::NoDataDirectory
-            | Self::RelativeDataDirectory { .. }
-            | Self::TagText { .. }
-            | Self::InvisibleTag
-            | Self::UrlForTag
+            Self::NotReusable { .. } | Self::TagExists { .. } | Self::RangeRefused { .. } => {
+                StoreErrorKind::Conflict
+            }
+            Self::Invalid { .. }
+            | Self::DataDirectory { .. }
             | Self::UrlForPath { .. }
-            | Self::EmptyPath { .. }
-            | Self::Credentials { .. }
             | Self::Lacks { .. }
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
         }
@@ -361,29 +235,101 @@ impl TableError {
 impl Fitting {
     /// Returns the error of a start that would get the worker id `next`, which does not fit.
     pub fn error(self, place: String, next: u64) -> Error {
-        Error::from(match self.range() {
-            Some(range) if range.first() > self.max() => {
-                TableError::RangeBeyondLayout { place, range, max: self.max() }
-            }
-            Some(range) if next <= self.max() => TableError::OutsideRange { place, next, range },
-            _ => TableError::WorkerIdsUsedUp { place, next, max: self.max() },
-        })
+        let Self { max, range } = self;
+        TableError::NoneFits { place, next, max, range }.into()
     }
 }
 
 impl RangeRefusal {
     /// Returns the error for callers.
     pub fn error(self, place: String, range: WorkerRange) -> Error {
-        Error::from(match self {
-            Self::Other(recorded) => TableError::OtherRange { place, range, recorded },
-            Self::Used(newest) => TableError::RangeInUse { place, range, newest },
-            Self::Ignored(worker_id) => TableError::RangeIgnored { place, range, worker_id },
-        })
+        TableError::RangeRefused { place, range, why: self }.into()
     }
 }
 
 impl From<TableError> for Error {
     fn from(error: TableError) -> Self {
+        StoreError::new(error.kind(), error).into()
+    }
+}
+
+/// Why a server could not be used, whatever its engine.
+///
+/// It is the cause of a [`StoreError`]; [`Error::store`] returns it. The engines' crates re-export it under names of
+/// their own.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The address of a server is wrong. It may hold a password, so it is not repeated.
+    #[error("{what}, {place}, is wrong: {problem}; write {form}")]
+    Address {
+        /// What the address is for.
+        what: &'static str,
+        /// Where it was found.
+        place: String,
+        /// How such an address is written.
+        form: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// Options contradict each other, or do not fit their purpose.
+    #[error("{problem} (URL {place})")]
+    Options {
+        /// Which ones, and why.
+        problem: String,
+        /// Where the URL was found.
+        place: String,
+    },
+
+    /// A server could not be reached, refused, or gave an answer that must not be used.
+    #[error("{engine} {server}: {problem}")]
+    Server {
+        /// The engine's common name.
+        engine: &'static str,
+        /// Host, port and name; of several hosts, each.
+        server: String,
+        /// What to do, and what went wrong unless `source` says it.
+        problem: String,
+        /// The kind of error.
+        kind: StoreErrorKind,
+        /// What the driver, the server or the system said: an error of the driver's crate or an
+        /// [`io::Error`](std::io::Error), for example.
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+
+    /// The clocks of a database and of this host differ by more than the limit.
+    #[error(
+        "database {server}: its clock says {theirs}, this host's says {ours}: {:?} apart, where \
+         {limit:?} is allowed; set the wrong one right, or allow more",
+        theirs.saturating_since(*ours).max(ours.saturating_since(*theirs))
+    )]
+    ClockDiffers {
+        /// Host, port and name of the database.
+        server: String,
+        /// This host's clock.
+        ours: Timestamp,
+        /// The server's clock at that time.
+        theirs: Timestamp,
+        /// How far they may differ.
+        limit: Duration,
+    },
+}
+
+error_traits!(ServerError);
+
+impl ServerError {
+    fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::Address { .. } | Self::Options { .. } => StoreErrorKind::Invalid,
+            Self::Server { kind, .. } => *kind,
+            Self::ClockDiffers { .. } => StoreErrorKind::Clock,
+        }
+    }
+}
+
+impl From<ServerError> for Error {
+    fn from(error: ServerError) -> Self {
         StoreError::new(error.kind(), error).into()
     }
 }

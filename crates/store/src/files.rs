@@ -13,20 +13,23 @@ use crate::TableError;
 ///
 /// # Errors
 ///
-/// [`TableError::NoDataDirectory`]; [`TableError::RelativeDataDirectory`] if the path is relative.
+/// [`TableError::DataDirectory`] if there is none, or its path is relative.
 pub fn data_folder() -> Result<PathBuf, Error> {
     // The specification ignores a relative path. Whoever sets one means something else, so it is an error here.
     let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from);
     let named = named.filter(|folder| cfg!(target_os = "linux") && folder.is_relative());
     let named = named.filter(|folder| !folder.as_os_str().is_empty());
-    let (variable, folder) = match named {
-        Some(folder) => ("XDG_DATA_HOME", folder),
-        None => ("HOME", dirs::data_dir().ok_or(TableError::NoDataDirectory)?),
+    let variable = if named.is_some() { "XDG_DATA_HOME" } else { "HOME" };
+    let problem = match named.or_else(dirs::data_dir) {
+        Some(folder) if folder.is_absolute() => return Ok(folder.join("uidring")),
+        Some(folder) => format!(
+            "{variable} is not an absolute path, and so {} would be another file in each folder: correct \
+             {variable}, or name the file",
+            folder.display()
+        ),
+        None => "no data directory is known for this user (is HOME set?): name the file".into(),
     };
-    if folder.is_relative() {
-        return Err(TableError::RelativeDataDirectory { variable, folder }.into());
-    }
-    Ok(folder.join("uidring"))
+    Err(TableError::DataDirectory { problem }.into())
 }
 
 /// Creates a folder and its parents, for their owner only, if they do not exist.

@@ -36,7 +36,7 @@ impl NodeIdentity {
     ///
     /// # Errors
     ///
-    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity) if only one of host and port is set.
+    /// [`TableError::Invalid`](crate::TableError::Invalid) if only one of host and port is set.
     pub fn from_env() -> Result<Self, Error> {
         Self::from_variables(|name| Some(env::var_os(name)?.to_string_lossy().into_owned()))
     }
@@ -52,21 +52,18 @@ impl NodeIdentity {
             ("UIDRING_HOST", ["UIDRING_PORT"].as_slice()),
             ("JPAAS_HOST", &["JPAAS_HTTP_PORT", "JPAAS_HOST_PORT_8080"]),
         ] {
-            match (first(&[host_name]), first(port_names)) {
+            let (set, missing) = match (first(&[host_name]), first(port_names)) {
                 (Some((_, host)), Some((_, port))) => {
                     return Ok(Self { host, port, kind: NodeKind::Container });
                 }
-                (Some((set, _)), None) => {
-                    return Err(Error::from(TableError::NodeIdentity {
-                        set,
-                        missing: port_names[0],
-                    }));
-                }
-                (None, Some((set, _))) => {
-                    return Err(Error::from(TableError::NodeIdentity { set, missing: host_name }));
-                }
-                (None, None) => {}
-            }
+                (Some((set, _)), None) => (set, port_names[0]),
+                (None, Some((set, _))) => (set, host_name),
+                (None, None) => continue,
+            };
+            let problem = format!(
+                "the environment names only half of a node: {set} is set, {missing} is not; set both or none"
+            );
+            return Err(TableError::Invalid { problem }.into());
         }
         let millis = SystemClock.now().as_millis();
         let port = format!("{millis}-{}", fastrand::u32(0..100_000));
@@ -76,14 +73,10 @@ impl NodeIdentity {
 
 /// Returns this machine's first address that is not a loopback, IPv4 before IPv6.
 fn local_address() -> String {
-    let mut addresses: Vec<_> = if_addrs::get_if_addrs()
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|interface| !interface.is_loopback())
-        .map(|interface| interface.ip())
-        .collect();
-    addresses.sort_by_key(|address| address.is_ipv6());
-    addresses.first().map_or_else(|| "127.0.0.1".into(), ToString::to_string)
+    let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
+    let others = interfaces.iter().filter(|interface| !interface.is_loopback());
+    let first = others.map(|interface| interface.ip()).min_by_key(|address| address.is_ipv6());
+    first.map_or_else(|| "127.0.0.1".into(), |address| address.to_string())
 }
 
 #[cfg(test)]

@@ -6,12 +6,11 @@ mod options;
 mod rows;
 mod table;
 
-pub use self::acquire::{
-    AcquireRequest, Acquired, Denial, LeaseStore, Shortage, Unusable, acquire,
-};
+pub use self::acquire::{AcquireRequest, Acquired, Denial, LeaseStore, acquire};
 pub use self::flaw::{flaw, is_sound};
 pub use self::options::LeaseOptions;
-pub use self::rows::{Horizon, LeasedRow, Loss, RowLease, RowStore};
+pub use self::rows::{Horizon, LeasedRow, RowLease, RowStore, other_server, unreadable};
 pub use self::table::{
-    LeaseColumns, LeaseRow, LeaseState, LeaseTable, changed_row, flaw_of, issued_until, readable,
+    LeaseRow, LeaseState, LeaseTable, changed_row, flaw_of, issued_until, readable,
 };
+pub use crate::fitting::Shortage;

@@ -28,8 +28,6 @@ pub struct Row {
     pub default: &'static str,
     /// What it does, as a sentence without a full stop.
     pub help: &'static str,
-    /// Whether programs also have a flag for it.
-    pub is_flag: bool,
 }
 
 /// The name of an option in another client.
@@ -96,7 +94,7 @@ impl From<&'static Owner> for Takers {
 impl Row {
     /// Returns an option without aliases and default.
     pub const fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
-        Self { name, aliases: &[], kind, default: "", help, is_flag: false }
+        Self { name, aliases: &[], kind, default: "", help }
     }
 
     /// Sets what applies without the option.
@@ -109,12 +107,6 @@ impl Row {
     #[must_use]
     pub const fn aliases(self, aliases: &'static [Alias]) -> Self {
         Self { aliases, ..self }
-    }
-
-    /// Also makes it a flag of programs.
-    #[must_use]
-    pub const fn flag(self) -> Self {
-        Self { is_flag: true, ..self }
     }
 
     /// Checks a value.

@@ -1,7 +1,5 @@
 //! Certificates and keys for TLS, from PEM files.
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use rustls::crypto::ring::sign::any_supported_type;
@@ -11,10 +9,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error as TlsError, InconsistentKeys, RootCertStore};
 use uidring::Error;
 
-use crate::small_file::{self, check_is_private};
-use crate::{TableError, check_path};
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+use crate::small_file::{Cause, check_is_private, read_as};
 
 const AUTHORITY: &str = "the authority that signs the server's certificate";
 const CERTIFICATE: &str = "the client's certificate";
@@ -38,11 +33,11 @@ impl ClientIdentity {
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`] if a file cannot be read or holds nothing of the kind, if the key belongs to
-    /// another certificate, or if others may read it; [`TableError::UrlForPath`].
+    /// [`DatabaseFile`](crate::TableError::DatabaseFile) if a file cannot be read or holds nothing of the kind, if the
+    /// key belongs to another certificate, or if others may read it; [`UrlForPath`](crate::TableError::UrlForPath).
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, Error> {
-        let (chain, chain_pem) = read(CERTIFICATE, certificate, |_| Ok(()), certificates)?;
-        let (key, key_pem) = read(KEY, key, check_is_private, |pem| {
+        let (chain, chain_pem) = read_as(CERTIFICATE, certificate, |_| Ok(()), certificates)?;
+        let (key, key_pem) = read_as(KEY, key, check_is_private, |pem| {
             // The parser's error might show part of the key.
             let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| no_key(pem))?;
             check_is_of(&chain, &key)?;
@@ -65,40 +60,21 @@ impl Authorities {
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`] if the file cannot be read, holds no certificate, or a broken one;
-    /// [`TableError::UrlForPath`].
+    /// [`DatabaseFile`](crate::TableError::DatabaseFile) if the file cannot be read, holds no certificate, or a broken
+    /// one; [`UrlForPath`](crate::TableError::UrlForPath).
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let (certificates, pem) = read(
-            AUTHORITY,
-            path,
-            |_| Ok(()),
-            |pem| {
-                let all = certificates(pem)?;
-                let mut roots = RootCertStore::empty();
-                for certificate in &all {
-                    roots.add(certificate.clone()).map_err(|error| broken(&error))?;
-                }
-                Ok(all)
-            },
-        )?;
+        let (certificates, pem) = read_as(AUTHORITY, path, |_| Ok(()), authorities)?;
         Ok(Self { certificates, pem })
     }
 }
 
-fn read<T>(
-    what: &'static str,
-    path: &Path,
-    check: impl FnOnce(&File) -> io::Result<()>,
-    parse: impl FnOnce(&[u8]) -> Result<T, Cause>,
-) -> Result<(T, Vec<u8>), Error> {
-    check_path(what, path)?;
-    let open = || {
-        let file = small_file::open(path)?;
-        check(&file)?;
-        let pem = small_file::read(file)?;
-        Ok((parse(&pem)?, pem))
-    };
-    open().map_err(|source| TableError::DatabaseFile { what, path: path.to_owned(), source }.into())
+fn authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Cause> {
+    let all = certificates(pem)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &all {
+        roots.add(certificate.clone()).map_err(|error| broken(&error))?;
+    }
+    Ok(all)
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Cause> {

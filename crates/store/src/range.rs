@@ -43,12 +43,6 @@ impl WorkerRange {
         (self.first..=self.last).contains(&worker_id)
     }
 
-    /// Returns how many are above `newest`, the greatest worker id so far.
-    pub fn left_after(self, newest: Option<u64>) -> u64 {
-        (self.last + 1)
-            .saturating_sub(newest.map_or(self.first, |newest| self.first.max(newest + 1)))
-    }
-
     /// Refuses this range for a store that has recorded another, or has handed out worker ids up to `newest` outside
     /// it.
     ///
@@ -96,7 +90,6 @@ pub struct NoWorkerRange;
 error_traits!(NoWorkerRange);
 
 /// Why a range was not recorded.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeRefusal {
     /// Another range is recorded.
@@ -105,6 +98,27 @@ pub enum RangeRefusal {
     Used(u64),
     /// The range is recorded, but a start has this worker id outside it.
     Ignored(u64),
+}
+
+impl RangeRefusal {
+    /// Says what is in the way of this range, and what to do.
+    pub(crate) fn text(self, range: WorkerRange) -> String {
+        match self {
+            Self::Other(recorded) => format!(
+                "the worker ids of this store were recorded as {recorded}, not {range}; nothing was changed: keep \
+                 {recorded}, or use another store for {range}"
+            ),
+            Self::Used(newest) => format!(
+                "worker ids up to {newest} may be in use there, and {range} does not include all of them; nothing was \
+                 recorded: record a range from 1 to {newest} or above, or use a new store for {range}"
+            ),
+            Self::Ignored(worker_id) => format!(
+                "the range {range} is recorded, but a start has worker id {worker_id}, which is outside it: it began \
+                 before it could see the range, or ignores ranges, as Baidu's Java client does; end it and delete the \
+                 rows of its worker id from WORKER_NODE and UIDRING_LEASE, or use a new database"
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -124,13 +138,6 @@ mod tests {
             let text = wrong.parse::<WorkerRange>().expect_err(wrong).to_string();
             assert!(text.contains("FIRST-LAST"), "{text}");
         }
-    }
-
-    #[test]
-    fn what_is_left_is_above_the_newest() {
-        let left = [None, Some(50), Some(99), Some(150), Some(199), Some(300)]
-            .map(|newest| range("100-199").left_after(newest));
-        assert_eq!(left, [100, 100, 100, 49, 0, 0]);
     }
 
     #[test]

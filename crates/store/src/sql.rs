@@ -71,7 +71,7 @@ pub const INSERT_TAG: &str =
 /// The condition that a row of `UIDRING_LEASE` has one of these worker ids.
 pub fn fits(fitting: Fitting) -> String {
     // Without a range, an operator may have added worker id 0.
-    let first = fitting.range().map_or(0, WorkerRange::first);
+    let first = fitting.range.map_or(0, WorkerRange::first);
     format!("WORKER_ID BETWEEN {first} AND {}", fitting.last())
 }
 
@@ -144,11 +144,7 @@ impl Dialect {
     /// If starts of two layouts find no lease at the same time, the unique key lets only one add the row, even in a
     /// cluster whose nodes commit at once. A store that serializes its operations can look at the leases instead.
     pub fn insert_layout(&self) -> String {
-        let Self { now, .. } = self;
-        format!(
-            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, LAYOUT, CREATED, RENEWED)
-             VALUES (-1, 'the layout of all leases', 0, '9999-12-31', ?, {now}, {now})"
-        )
+        self.insert_lease("-1, 'the layout of all leases', 0, '9999-12-31', NULL, NULL")
     }
 
     /// The condition that a row is a lease that nobody holds.
@@ -157,7 +153,7 @@ impl Dialect {
     }
 
     /// All leases if the parameter, which is given twice, is NULL; otherwise the lease of that worker id. The columns
-    /// are in the order of the fields of [`LeaseColumns`](crate::leases::LeaseColumns), with times in milliseconds.
+    /// are in the order of the fields of [`LeaseRow`](crate::LeaseRow), with times in milliseconds.
     pub fn list_leases(&self) -> String {
         format!(
             "{} WHERE WORKER_ID >= 0 AND (? IS NULL OR WORKER_ID = ?) ORDER BY WORKER_ID",
@@ -185,20 +181,20 @@ impl Dialect {
 
     /// Adds a held row: worker id, owner, length of the lease, layout.
     pub fn insert_held_lease(&self) -> String {
-        let Self { now, now_plus, .. } = self;
-        format!(
-            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, LAYOUT, CREATED, RENEWED)
-             VALUES (?, ?, 1, {now_plus}, ?, {now}, {now})"
-        )
+        self.insert_lease(&format!("?, ?, 1, {}, NULL, NULL", self.now_plus))
     }
 
     /// Adds a free row: worker id, the horizon's tick and sequence number, layout.
     pub fn insert_free_lease(&self) -> String {
+        self.insert_lease("?, '', 0, NULL, ?, ?")
+    }
+
+    /// Adds a row with these values, and a layout.
+    fn insert_lease(&self, values: &str) -> String {
         let Self { now, .. } = self;
         format!(
             "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, HORIZON_TICK,
-             HORIZON_SEQUENCE, LAYOUT, CREATED, RENEWED)
-             VALUES (?, '', 0, NULL, ?, ?, ?, {now}, {now})"
+             HORIZON_SEQUENCE, LAYOUT, CREATED, RENEWED) VALUES ({values}, ?, {now}, {now})"
         )
     }
 

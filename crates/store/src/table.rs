@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use uidring::{Error, Layout, WorkerSource};
 
-use super::{TableError, WorkerRange, WorkerUsage};
+use super::{WorkerRange, WorkerUsage};
+use crate::values::CENTURY;
 
 /// A table `WORKER_NODE`, from which each start gets a worker id of its own, for good.
 ///
@@ -14,8 +15,8 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::WorkerIdsUsedUp`], [`TableError::OutsideRange`], [`TableError::NodeIdentity`], or the store's
-    /// error.
+    /// [`NoneFits`](crate::TableError::NoneFits); [`Invalid`](crate::TableError::Invalid) if the environment names half
+    /// a node; or the store's error.
     fn assign(&self, layout: &Layout) -> Result<u64, Error>;
 
     /// Creates the table if it does not exist.
@@ -30,21 +31,16 @@ pub trait WorkerTable: WorkerSource {
     /// # Errors
     ///
     /// As [`create`](Self::create).
-    fn range(&self) -> Result<Option<WorkerRange>, Error> {
-        Ok(None)
-    }
+    fn range(&self) -> Result<Option<WorkerRange>, Error>;
 
     /// Records the worker ids that this store hands out from now on: starts count through them and fail after the last,
     /// and leases get no others. Recording the same range again changes nothing.
     ///
     /// # Errors
     ///
-    /// [`TableError::OtherRange`] if another range is recorded; [`TableError::RangeInUse`] if the store has handed out
-    /// other worker ids; [`TableError::Lacks`]; otherwise as [`create`](Self::create).
-    fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
-        let (place, has) = (format!("the store for {range}"), "worker ids");
-        Err(TableError::Lacks { place, has, what: "range of them" }.into())
-    }
+    /// [`RangeRefused`](crate::TableError::RangeRefused) if another range is recorded, or the store has handed out other
+    /// worker ids; otherwise as [`create`](Self::create).
+    fn record_range(&self, range: WorkerRange) -> Result<(), Error>;
 
     /// Returns all rows, by id.
     ///
@@ -101,6 +97,5 @@ pub struct Pruned {
 
 /// Returns the age for [`WorkerTable::prune`] in seconds, limited to what databases can subtract from their clocks.
 pub fn age_in_seconds(older_than: Duration) -> u64 {
-    const CENTURY: u64 = 36_525 * 86_400;
-    older_than.as_secs().min(CENTURY)
+    older_than.min(CENTURY).as_secs()
 }

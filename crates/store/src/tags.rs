@@ -82,17 +82,15 @@ impl NewSegmentTag {
     ///
     /// # Errors
     ///
-    /// [`TableError::TagText`](crate::TableError::TagText), [`Error::OptionOutOfRange`],
-    /// [`TableError::InvisibleTag`](crate::TableError::InvisibleTag) if the tag is blank or has control characters, and
-    /// [`TableError::UrlForTag`](crate::TableError::UrlForTag) if it contains `://`.
+    /// [`Error::OptionOutOfRange`]; [`TableError::Invalid`](crate::TableError::Invalid) if the tag has another length,
+    /// is blank, has control characters or contains `://`.
     pub fn new(tag: impl Into<String>, step: u64) -> Result<Self, Error> {
         let tag = tag.into();
-        if tag.contains("://") {
-            return Err(Error::from(TableError::UrlForTag));
-        }
+        check_no_url(&tag)?;
         check_length("tag", &tag, 1, TAG_CHARS)?;
         if tag.trim().is_empty() || tag.contains(char::is_control) {
-            return Err(Error::from(TableError::InvisibleTag));
+            let problem = "a segment's tag is blank, or has control characters; choose a name that can be seen";
+            return Err(TableError::Invalid { problem: problem.into() }.into());
         }
         let step = check_step(step)?;
         Ok(Self { tag, step, start: 1, description: None })
@@ -112,7 +110,7 @@ impl NewSegmentTag {
     ///
     /// # Errors
     ///
-    /// [`TableError::TagText`](crate::TableError::TagText).
+    /// [`TableError::Invalid`](crate::TableError::Invalid).
     pub fn description(mut self, description: impl Into<String>) -> Result<Self, Error> {
         let description = description.into();
         check_length("description", &description, 0, DESCRIPTION_CHARS)?;
@@ -162,12 +160,23 @@ fn readable(found: &SegmentTag, column: &'static str, number: TagNumber) -> Resu
 
 /// Returns the error for a tag that does not exist.
 pub fn no_such_tag(tag: &str) -> Error {
-    // A URL may hold a password.
-    Error::from(if tag.contains("://") {
-        TableError::UrlForTag
-    } else {
-        TableError::NoSuchTag { tag: tag.to_owned() }
-    })
+    match check_no_url(tag) {
+        Ok(()) => TableError::NoSuchTag { tag: tag.to_owned() }.into(),
+        Err(url) => url,
+    }
+}
+
+/// Refuses a URL where a tag belongs. It may hold a password, and errors name the tag.
+///
+/// # Errors
+///
+/// [`TableError::Invalid`], which does not repeat the text.
+pub fn check_no_url(tag: &str) -> Result<(), Error> {
+    if !tag.contains("://") {
+        return Ok(());
+    }
+    let problem = "a URL was given for a tag, which is a name of your choice, such as `orders`";
+    Err(TableError::Invalid { problem: problem.into() }.into())
 }
 
 fn check_length(what: &'static str, text: &str, min: usize, max: usize) -> Result<(), Error> {
@@ -175,7 +184,9 @@ fn check_length(what: &'static str, text: &str, min: usize, max: usize) -> Resul
     if (min..=max).contains(&length) {
         return Ok(());
     }
-    Err(Error::from(TableError::TagText { what, length, min, max }))
+    let problem =
+        format!("the {what} of a segment is {length} characters long: {min} to {max} are allowed");
+    Err(TableError::Invalid { problem }.into())
 }
 
 fn in_range(option: &'static str, value: u64, max: i64) -> Result<i64, Error> {

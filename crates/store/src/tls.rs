@@ -1,4 +1,4 @@
-//! What errors say of failed TLS.
+//! The cryptography of TLS, and what errors say of failed TLS.
 
 use std::error::Error;
 use std::io;
@@ -6,6 +6,15 @@ use std::io;
 use rustls::{
     AlertDescription as Alert, CertificateError, Error as TlsError, OtherError, PeerIncompatible,
 };
+
+/// Makes ring the process's default unless it has one. If a process links two providers and chooses none, rustls
+/// panics.
+pub fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails if another thread was faster, and then there is a default.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
 
 /// Says what failed, and what to do if the error tells.
 pub fn tls_failed(error: &(dyn Error + 'static)) -> String {

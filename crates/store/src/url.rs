@@ -18,12 +18,11 @@ pub fn host_and_port(server: &str) -> Result<(&str, Option<u16>), &'static str> 
     if ipv6.unwrap_or(host).is_empty() {
         return Err("a host is empty");
     }
-    let is_wrong = ipv6.is_none() && host.contains(['[', ']', ':']);
-    match port.map(port_of) {
-        None if !is_wrong => Ok((host, None)),
-        Some(Some(port)) if !is_wrong => Ok((host, Some(port))),
-        _ => Err("a port is wrong (write an IPv6 address in brackets)"),
+    let wrong = "a port is wrong (write an IPv6 address in brackets)";
+    if ipv6.is_none() && host.contains(['[', ']', ':']) {
+        return Err(wrong);
     }
+    Ok((host, port.map(|port| port_of(port).ok_or(wrong)).transpose()?))
 }
 
 /// Returns the port of digits from 1 to 65535.
@@ -39,6 +38,7 @@ pub fn without_brackets(host: &str) -> Option<&str> {
 
 /// The parts of a URL, percent-decoded; a `+` stays a `+`. It may hold a password, so it implements neither `Debug` nor
 /// `Display`.
+#[derive(Default)]
 pub struct Url {
     /// The scheme in lowercase, such as `mysql`.
     pub scheme: &'static str,
@@ -140,14 +140,8 @@ impl Url {
             ));
         }
         let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-        Ok(Self {
-            scheme,
-            user: String::new(),
-            password: None,
-            hosts: Vec::new(),
-            path: vec![decoded(path)?],
-            parameters: parameters_of(parameters)?,
-        })
+        let (path, parameters) = (vec![decoded(path)?], parameters_of(parameters)?);
+        Ok(Self { scheme, path, parameters, ..Self::default() })
     }
 
     /// Returns user and password; `None` if the URL has neither.

@@ -12,7 +12,6 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// How many worker ids a table has used, and how many recent starts use per day.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct WorkerUsage {
     /// Rows in the table: all starts except pruned ones.
     pub rows: u64,
@@ -29,45 +28,27 @@ pub struct WorkerUsage {
     pub now: Timestamp,
 }
 
-/// The counts that a store reads from its table.
-#[derive(Clone, Copy, Debug)]
-pub struct Counts {
-    /// Rows in the table.
-    pub rows: u64,
-    /// The greatest worker id in the table.
-    pub newest: Option<u64>,
-    /// The last one that the table's counter has handed out or was set to, if the store knows.
-    pub last_key: Option<u64>,
-    /// The greatest worker id before the window.
-    pub before: Option<u64>,
-    /// Worker id and time of the first row in the window.
-    pub first: Option<(u64, Timestamp)>,
-    /// The recorded range of this store.
-    pub range: Option<WorkerRange>,
-    /// The store's clock.
-    pub now: Timestamp,
-}
-
 impl WorkerUsage {
     /// The days over which starts are counted: the window.
     pub const WINDOW_DAYS: u32 = 30;
 
-    /// Computes the usage from the counts.
-    pub fn new(counts: Counts) -> Self {
-        let Counts { rows, newest, last_key, before, first, range, now } = counts;
-        let per_day = newest.and_then(|newest| match (before, first) {
+    /// Computes [`per_day`](Self::per_day) from the greatest worker id before the window, and the worker id and time of
+    /// the first row in it.
+    #[must_use]
+    pub fn with_rate(self, before: Option<u64>, first: Option<(u64, Timestamp)>) -> Self {
+        let per_day = self.newest.and_then(|newest| match (before, first) {
             // The counter stood at `before` when the window began.
             (Some(before), _) => {
                 Some(newest.saturating_sub(before) as f64 / f64::from(Self::WINDOW_DAYS))
             }
             (None, Some((first, since))) if newest > first => {
-                let time = now.saturating_since(since);
+                let time = self.now.saturating_since(since);
                 let days = time.as_millis() as f64 / DAY_MILLIS;
                 (time >= HOUR).then(|| newest.saturating_sub(first) as f64 / days)
             }
             (None, _) => None,
         });
-        Self { rows, newest, last_key, per_day, range, now }
+        Self { per_day, ..self }
     }
 
     /// Returns the greatest worker id so far, by the rows and the counter; `None` if there was none.
@@ -118,11 +99,10 @@ pub fn announce_end(
         return;
     }
     // The start has its worker id, so it must not fail because the day is unknown.
-    let usage = usage().ok();
-    let end = usage.and_then(|usage| Some((usage.runs_out(layout)?, usage.per_day)));
+    let end = usage().ok().and_then(|usage| usage.runs_out(layout).zip(usage.per_day));
     let end = match end {
         _ if left == 0 => String::new(),
-        Some((day, Some(rate))) => {
+        Some((day, rate)) => {
             format!(", and at {rate:.1} starts a day they end on {}", day.date())
         }
         _ => ", and it is too early to tell when they end".into(),
@@ -154,16 +134,9 @@ mod tests {
 
     fn usage(newest: u64, before: Option<u64>, first: Option<(u64, &str)>) -> WorkerUsage {
         let first = first.map(|(id, time)| (id, at(time)));
-        let (rows, now) = (5, at("2026-06-11"));
-        WorkerUsage::new(Counts {
-            rows,
-            newest: Some(newest),
-            last_key: None,
-            before,
-            first,
-            range: None,
-            now,
-        })
+        let (newest, last_key, per_day, range) = (Some(newest), None, None, None);
+        WorkerUsage { rows: 5, newest, last_key, per_day, range, now: at("2026-06-11") }
+            .with_rate(before, first)
     }
 
     #[test]
@@ -195,10 +168,8 @@ mod tests {
         // What pruning leaves.
         let single = usage(700, None, Some((700, "2026-05-20")));
         assert_eq!((single.per_day, single.runs_out(&LAYOUT)), (None, None));
-        let now = at("2026-06-11");
-        let (rows, newest, before, first, range) = (0, None, None, None, None);
-        let empty =
-            WorkerUsage::new(Counts { rows, newest, last_key: Some(0), before, first, range, now });
+        let empty = WorkerUsage { rows: 0, newest: None, last_key: Some(0), ..single };
+        let empty = empty.with_rate(None, None);
         assert_eq!((empty.per_day, empty.left(&LAYOUT)), (None, 1_023));
     }
 

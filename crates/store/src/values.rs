@@ -62,15 +62,10 @@ pub fn shown(time: Duration) -> String {
 fn whole(text: &str) -> Option<u64> {
     let text = plain(text)?;
     let suffixes = [('k', 3), ('K', 3), ('M', 6), ('G', 9), ('T', 12)];
-    let suffix = suffixes
-        .iter()
-        .find_map(|(suffix, power)| text.strip_suffix(*suffix).map(|number| (number, *power)));
-    let (text, power) = match suffix {
-        Some(found) => found,
-        None => match text.split_once(['e', 'E']) {
-            Some((number, power)) => (number, power.parse::<u32>().ok()?),
-            None => (&*text, 0),
-        },
+    let with_suffix = |(suffix, power)| Some((text.strip_suffix(suffix)?, power));
+    let (text, power) = match text.split_once(['e', 'E']) {
+        Some((number, power)) => (number, power.parse::<u32>().ok()?),
+        None => suffixes.into_iter().find_map(with_suffix).unwrap_or((&*text, 0)),
     };
     let (digits, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -99,13 +94,12 @@ fn parse_time(text: &str, unit: Duration) -> Option<Duration> {
 
 /// Removes each `_` between digits; `None` if one is elsewhere.
 fn plain(text: &str) -> Option<String> {
-    let between_digits = |(place, _): (usize, &str)| {
-        let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-        let bytes = text.as_bytes();
-        is_digit(place.checked_sub(1).and_then(|before| bytes.get(before)))
-            && is_digit(bytes.get(place + 1))
-    };
-    text.match_indices('_').all(between_digits).then(|| text.replace('_', ""))
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let parts: Vec<_> = text.split('_').collect();
+    let is_plain = parts
+        .windows(2)
+        .all(|parts| parts[0].ends_with(is_digit) && parts[1].starts_with(is_digit));
+    is_plain.then(|| parts.concat())
 }
 
 #[cfg(test)]

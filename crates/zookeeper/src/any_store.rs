@@ -3,17 +3,13 @@
 use std::fmt;
 
 use uidring::{Error, StoreErrorKind, WorkerSource};
-use uidring_store::{AnyStore, Finding, Findings, LeafNode, StoreUse, WorkerRange};
+use uidring_store::{AnyStore, Finding, Findings, LeafNode, StoreUse};
 
 use crate::LeafZooKeeper;
 
 impl AnyStore for LeafZooKeeper {
     fn has(&self) -> &'static str {
         "the worker ids of its instances"
-    }
-
-    fn range(&self) -> Result<Option<WorkerRange>, Error> {
-        Err(self.lacks("range of them: a registry numbers its instances from 0"))
     }
 
     fn own_workers(&self) -> Result<Box<dyn WorkerSource + Send>, Error> {
@@ -50,21 +46,5 @@ fn is_missing(error: &Error) -> bool {
 impl fmt::Display for LeafZooKeeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.registry, f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_has_no_range_and_says_why() {
-        let store = LeafZooKeeper::from_url(
-            "zookeeper://h?name=orders",
-            crate::Instance::new("web-0").expect("a name"),
-        )
-        .expect("a URL");
-        let text = store.range().expect_err("it has none").to_string();
-        assert!(text.contains("and no range of them: a registry numbers"), "{text}");
     }
 }

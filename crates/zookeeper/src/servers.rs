@@ -75,7 +75,7 @@ impl ZooKeeperServers {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be read;
-    /// [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat its contents;
+    /// [`TableError::Invalid`](uidring_store::TableError::Invalid), which does not repeat its contents;
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.auth = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);

@@ -41,9 +41,8 @@ impl LeafZooKeeper {
     /// - [`ZooKeeperError::RegistryFull`] if the number is over the layout's greatest worker id.
     /// - [`ZooKeeperError::ClockBehindStored`], [`ZooKeeperError::PeerClocksDiffer`].
     /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the present time.
-    /// - [`ZooKeeperError::CacheFile`], [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory),
-    ///   [`TableError::RelativeDataDirectory`](uidring_store::TableError::RelativeDataDirectory),
-    ///   [`TableError::NodeIdentity`](uidring_store::TableError::NodeIdentity).
+    /// - [`ZooKeeperError::CacheFile`], [`TableError::DataDirectory`](uidring_store::TableError::DataDirectory),
+    ///   [`TableError::Invalid`](uidring_store::TableError::Invalid).
     /// - [`Error::OptionOutOfRange`].
     pub fn lease(&self, layout: &Layout) -> Result<Lease, Error> {
         if let Outages::Bounded(Some(limit)) = self.registry.outages {

@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
-use uidring_any::table::flags;
+use uidring_any::table::FLAGS;
 use uidring_store::options::{Kind, Row};
 
 /// The options given as flags, each with its name. Unless `ALL`, there are no flags `--generator` and `--tag`.
@@ -15,7 +15,7 @@ impl<const ALL: bool> OptionFlags<ALL> {
     }
 
     fn rows() -> impl Iterator<Item = &'static Row> {
-        flags().into_iter().filter(|row| ALL || !["generator", "tag"].contains(&row.name))
+        FLAGS.into_iter().filter(|row| ALL || !["generator", "tag"].contains(&row.name))
     }
 }
 

@@ -125,7 +125,7 @@ fn add(client: &mut Client, view: &View, request: &AcquireRequest) -> Result<Tak
             Ok((Row { revision: answer.revision, ..row(worker_id) }, answer.cluster, range))
         }
         Err((_, fitting)) => {
-            let range = fitting.range();
+            let range = fitting.range;
             Err(Denial::Short(Shortage { range, ..shortage(view, request) }))
         }
     })
@@ -139,7 +139,7 @@ fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
         shortage.leased += 1;
         let left = view.ends_in(row.worker_id);
         if left > Duration::ZERO {
-            let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            let left = Duration::from_millis(left.as_millis().try_into().unwrap_or(u64::MAX));
             shortage.held += 1;
             shortage.ends_in = Some(shortage.ends_in.map_or(left, |first| first.min(left)));
         } else if let Some(horizon) = row.horizon.filter(|h| h.tick > request.last_tick) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use uidring::Error;
 use uidring::adapter::{Deadline, log};
 use uidring::clock::{Clock, SystemClock};
-use uidring_store::leases::{Denial, Horizon, LeaseRow, Unusable};
+use uidring_store::leases::{Denial, Horizon, LeaseRow};
 
 use super::acquire::refuse_others;
 use super::row::{Row, State};
@@ -121,9 +121,9 @@ pub fn reuse(
         }
         let leased = view.all().map(|row| row.worker_id).find(|id| worker_ids.contains(id));
         let (first, last) = (*worker_ids.start(), *worker_ids.end());
-        if let Some(unusable) = Unusable::find(first, last, counter.newest(), leased, counter.range)
-        {
-            return Ok(Err(Denial::Unusable(unusable)));
+        let newest = counter.newest();
+        if let Err(denial) = Denial::check_reuse(first, last, newest, leased, counter.range) {
+            return Ok(Err(denial));
         }
         let now = SystemClock.now();
         let rows: Vec<_> = worker_ids.clone().collect();

@@ -2,7 +2,7 @@
 
 use uidring::Error;
 use uidring::clock::{Clock, SystemClock};
-use uidring_store::leases::{Horizon, LeasedRow, Loss, RowStore};
+use uidring_store::leases::{Horizon, LeasedRow, RowStore, other_server, unreadable};
 
 use super::row::{Row, State};
 use crate::client::Client;
@@ -65,37 +65,36 @@ fn change(
     is_done: impl Fn(&Row) -> bool,
 ) -> Result<(), Problem> {
     let key = numbered(&client.store().lease_keys(), row.worker_id);
-    let lost = |loss| Problem::Lost { worker_id: row.worker_id, why: row.why(loss) };
+    let lost = |why| Problem::Lost { worker_id: row.worker_id, why };
     for _ in 0..READINGS {
         let next = new(known);
         let unchanged = [modified_at(&key, known.revision)];
         let answer = client.transact(&unchanged, &[put(&key, &next.write())], &[get(&key)])?;
         if row.server != Some(answer.cluster) {
-            return Err(lost(Loss::OtherServer));
+            return Err(lost(other_server()));
         }
         if answer.succeeded {
             *known = Row { revision: answer.revision, ..next };
             return Ok(());
         }
-        let Some(found) = answer.reads.into_iter().flatten().next() else {
-            return Err(lost(Loss::Gone));
-        };
-        let found = Row::read(&found).map_err(|problem| match problem {
-            Problem::Damaged(why) | Problem::Flawed(why) => lost(Loss::Unreadable(why)),
+        let found = answer.reads.into_iter().flatten().next();
+        let found = found.map(|found| Row::read(&found)).transpose();
+        let found = found.map_err(|problem| match problem {
+            Problem::Damaged(why) | Problem::Flawed(why) => lost(unreadable(&why)),
             problem => problem,
         })?;
-        if is_done(&found) {
+        if found.as_ref().is_some_and(&is_done) {
             return Ok(());
         }
-        if (&found.owner, found.token) != (&row.owner, row.token) {
-            return Err(lost(Loss::Taken { owner: found.owner, token: found.token }));
+        let tick = found.as_ref().and_then(|found| found.horizon).map(|horizon| horizon.tick);
+        let present = found.as_ref().map(|found| (&*found.owner, found.token, tick));
+        if let Some(why) = row.loss(present) {
+            return Err(lost(why));
         }
-        let tick = found.horizon.map(|horizon| horizon.tick);
-        if tick < row.confirmed || found.revision < known.revision {
-            let confirmed = row.confirmed.unwrap_or(0);
-            return Err(lost(Loss::Forgotten { confirmed, found: tick }));
+        match found {
+            Some(found) if found.revision >= known.revision => *known = found,
+            _ => return Err(lost(row.lost_commits(tick))),
         }
-        *known = found;
     }
     Err(Problem::Contended)
 }

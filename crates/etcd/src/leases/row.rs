@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 use uidring::Timestamp;
-use uidring_store::leases::{Horizon, LeaseColumns, LeaseRow, LeasedRow, flaw};
+use uidring_store::leases::{Horizon, LeaseRow, LeaseState, LeasedRow, flaw};
 
 use crate::key_value::KeyValue;
 use crate::node::{VERSION, field, read, worker_id};
@@ -76,9 +76,9 @@ impl Row {
             revision: found.mod_revision,
         };
         let names = ["its worker id", "token", "horizon.tick", "horizon.sequence"];
-        let LeaseColumns { layout, worker_id, token, horizon, .. } =
-            row.clone().columns(row.renewed);
-        match flaw(&layout, worker_id, token, horizon, names) {
+        let number = |part: fn(Horizon) -> u64| row.horizon.map(|h| part(h).cast_signed());
+        let horizon = (number(|h| h.tick), number(|h| h.sequence));
+        match flaw(&row.layout, row.worker_id, row.token, horizon, names) {
             Some(flaw) => Err(Problem::Flawed(format!("the value of {}: {flaw}", found.key))),
             None => Ok(row),
         }
@@ -108,24 +108,21 @@ impl Row {
 
     /// The row for people. Its end depends on the clocks of this host and the holder's.
     pub fn shown(self, now: Timestamp) -> LeaseRow {
-        self.columns(now).into()
-    }
-
-    fn columns(self, now: Timestamp) -> LeaseColumns {
         let end = self.renewed.saturating_add(self.lasts);
-        let (lease_end, is_over) = match self.state {
-            State::Free => (None, false),
-            State::Fenced => (Some(self.renewed), true),
-            State::Held => (Some(end), now > self.renewed.saturating_add(self.patience())),
+        let state = match self.state {
+            State::Free => LeaseState::Free,
+            State::Fenced => LeaseState::Expired(self.renewed),
+            State::Held => {
+                let is_over = now > self.renewed.saturating_add(self.patience());
+                LeaseState::of(Some(end), is_over)
+            }
         };
-        let number = |part: fn(Horizon) -> u64| self.horizon.map(|h| part(h).cast_signed());
-        LeaseColumns {
+        LeaseRow {
             worker_id: self.worker_id,
             owner: self.owner,
             token: self.token,
-            lease_end,
-            is_over,
-            horizon: (number(|h| h.tick), number(|h| h.sequence)),
+            state,
+            horizon: self.horizon.map(|horizon| (horizon.tick, horizon.sequence)),
             layout: self.layout,
             created: self.created,
             renewed: self.renewed,

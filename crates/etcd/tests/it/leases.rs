@@ -22,11 +22,11 @@ fn those_that_are_held_are_not_had_and_disposable_ones_never_meet_them() {
     let held = [0; 2].map(|_| leases.lease(&request(small()), &options()).expect("left"));
     assert_eq!(held.each_ref().map(|lease| lease.worker_id()), [2, 3]);
     let error = leases.lease(&request(small()), &options()).expect_err("none left");
-    let Some(TableError::NoFreeWorkerId { held: 2, ends_in: Some(left), .. }) = error.store()
-    else {
+    let Some(TableError::NoFreeWorkerId { shortage, .. }) = error.store() else {
         panic!("{error:?}")
     };
-    assert!(*left > Duration::from_secs(100), "{left:?}");
+    assert_eq!(shortage.held, 2, "{error:?}");
+    assert!(shortage.ends_in > Some(Duration::from_secs(100)), "{error:?}");
     assert_eq!(store.worker_ids().list().expect("listed").len(), 3);
     drop(held);
     assert_eq!(leases.lease(&request(small()), &options()).expect("free").worker_id(), 2);

@@ -20,7 +20,7 @@ fn a_worker_id_that_does_not_fit_is_not_spent() {
     for _ in 0..2 {
         let error = ids.assign(&small()).expect_err("none left");
         let used_up = |error: &uidring::Error| {
-            matches!(error.store(), Some(TableError::WorkerIdsUsedUp { next: 4, max: 3, .. }))
+            matches!(error.store(), Some(TableError::NoneFits { next: 4, max: 3, .. }))
         };
         assert!(used_up(&error), "{error:?}");
     }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction};
 use uidring::adapter::Deadline;
 use uidring::{Error, Layout, Timestamp};
 use uidring_store::leases::{
-    AcquireRequest, Acquired, Denial, Horizon, LeaseColumns, LeaseRow, LeaseStore, LeasedRow, Loss,
+    AcquireRequest, Acquired, Denial, Horizon, LeaseRow, LeaseState, LeaseStore, LeasedRow,
     RowStore, Shortage, flaw_of, is_sound,
 };
 use uidring_store::sql::Dialect;
@@ -190,7 +190,8 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
             Ok((unsigned(row, 0)?, unsigned(row, 1)?))
         })
         .optional()?;
-    let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
+    let ends_in =
+        ends_in.map(|millis| Duration::from_millis(millis.try_into().unwrap_or_default()));
     let flawed = DIALECT.find_flawed_lease(&is_usable);
     let flawed = transaction.query_row(&flawed, [], read).optional()?;
     let flaw = flawed.map(flaw_of);
@@ -200,30 +201,30 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
 /// Reads a lease, or says what is wrong with its columns. SQLite stores values of any type in a column, and an integer
 /// beyond 2^63 - 1 as a floating point number.
 pub fn read(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
-    match columns(row) {
-        Ok(columns) => Ok(columns.read()),
+    match read_columns(row) {
         Err(rusqlite::Error::InvalidColumnType(_, column, found)) => {
             let id: i64 = row.get(0)?;
             Ok(Err(format!(
                 "UIDRING_LEASE, row with WORKER_ID {id}: {column} is of type {found}; set it right"
             )))
         }
-        Err(error) => Err(error),
+        read => read,
     }
 }
 
-fn columns(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
-    Ok(LeaseColumns {
+fn read_columns(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
+    let end = row.get::<_, Option<i64>>(3)?.map(Timestamp::from_millis);
+    let lease = LeaseRow {
         worker_id: unsigned(row, 0)?,
         owner: row.get(1)?,
         token: row.get(2)?,
-        lease_end: row.get::<_, Option<i64>>(3)?.map(Timestamp::from_millis),
-        is_over: row.get(4)?,
-        horizon: (row.get(5)?, row.get(6)?),
+        state: LeaseState::of(end, row.get(4)?),
+        horizon: None,
         layout: row.get(7)?,
         created: millis(row, 8)?,
         renewed: millis(row, 9)?,
-    })
+    };
+    Ok(lease.with_horizon(row.get(5)?, row.get(6)?))
 }
 
 /// Returns a duration for SQLite's time functions.
@@ -283,22 +284,16 @@ impl Rows {
         values: impl Params,
     ) -> Result<(), Error> {
         let done = self.file.write(connection, |transaction| {
-            let present: Option<((String, i64), Option<u64>)> = transaction
+            let present: Option<(String, i64, Option<u64>)> = transaction
                 .query_row(
                     "SELECT OWNER, TOKEN, HORIZON_TICK FROM UIDRING_LEASE WHERE WORKER_ID = ?1",
                     [held.worker_id.cast_signed()],
-                    |row| Ok(((row.get(0)?, row.get(1)?), optional_unsigned(row, 2)?)),
+                    |row| Ok((row.get(0)?, row.get(1)?, optional_unsigned(row, 2)?)),
                 )
                 .optional()?;
-            match present {
-                Some(((owner, token), found)) if owner == held.owner && token == held.token => {
-                    if let Some(confirmed) = held.confirmed
-                        && found < Some(confirmed)
-                    {
-                        return Ok(Err(Loss::Forgotten { confirmed, found }));
-                    }
-                }
-                other => return Ok(Err(Loss::of(other.map(|(present, _)| present)))),
+            let present = present.as_ref().map(|(owner, token, tick)| (&**owner, *token, *tick));
+            if let Some(why) = held.loss(present) {
+                return Ok(Err(why));
             }
             let rows = transaction.execute(statement, values)?;
             if rows != 1 {
@@ -330,11 +325,8 @@ impl Rows {
             }
             Ok(Ok(()))
         })?;
-        done.map_err(|loss| Error::LeaseLost {
-            worker_id: held.worker_id,
-            place: self.file.path().display().to_string(),
-            why: held.why(loss),
-        })
+        let place = self.file.path().display().to_string();
+        done.map_err(|why| Error::LeaseLost { worker_id: held.worker_id, place, why })
     }
 }
 

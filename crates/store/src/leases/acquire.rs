@@ -12,7 +12,8 @@ use uidring::{Error, Layout, Timestamp, WorkerRequest};
 
 use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, RowLease, RowStore};
-use crate::{Fitting, IsLeased, NodeIdentity, TableError, WorkerRange, WorkerUsage, announce_end};
+use crate::fitting::{Fitting, Shortage};
+use crate::{IsLeased, NodeIdentity, TableError, WorkerRange, WorkerUsage, announce_end};
 
 /// What a start asks of a store.
 pub struct AcquireRequest {
@@ -58,57 +59,13 @@ pub enum Denial {
     Foreign(String),
     /// All worker ids are held, used up, or too far ahead of the clock.
     Short(Shortage),
-    /// A worker id that `reuse` should add cannot be leased.
-    Unusable(Unusable),
-}
-
-/// A worker id that cannot be leased.
-pub struct Unusable {
-    /// The worker id.
-    pub worker_id: u64,
-    /// Why not.
-    pub why: &'static str,
-}
-
-impl Unusable {
-    /// Returns the first of these worker ids that cannot be leased: it is outside the range, no start has had it yet,
-    /// or it is leased. `newest` is the greatest of all starts, `leased` the lowest of these with a lease.
-    pub fn find(
-        first: u64,
-        last: u64,
-        newest: Option<u64>,
-        leased: Option<u64>,
-        range: Option<WorkerRange>,
-    ) -> Option<Self> {
-        let is_outside = |id: &u64| range.is_some_and(|range| !range.contains(*id));
-        if let Some(worker_id) = [first, last].into_iter().find(is_outside) {
-            let why = "it is outside the range of this store; see `uidring worker list`";
-            return Some(Self { worker_id, why });
-        }
-        let never = if first == 0 { 0 } else { (newest.unwrap_or(0) + 1).max(first) };
-        if never <= last {
-            let why = "no start has had it, and one may get it yet";
-            return Some(Self { worker_id: never, why });
-        }
-        leased.map(|worker_id| Self { worker_id, why: "it is leased already" })
-    }
-}
-
-/// No worker id is free now.
-#[derive(Clone, Debug, Default)]
-pub struct Shortage {
-    /// How many have a lease, held or not.
-    pub leased: u64,
-    /// How many are held.
-    pub held: u64,
-    /// In how many milliseconds the first of these leases ends.
-    pub ends_in: Option<u64>,
-    /// Worker id and horizon tick of the free row that was used least far ahead of the clock, but too far.
-    pub ahead: Option<(u64, u64)>,
-    /// What is wrong with an unusable free row, if any.
-    pub flaw: Option<String>,
-    /// The recorded range of the store.
-    pub range: Option<WorkerRange>,
+    /// This worker id, which `reuse` should add, cannot be leased.
+    Unusable {
+        /// The worker id.
+        worker_id: u64,
+        /// Why not.
+        why: &'static str,
+    },
 }
 
 /// How many characters of an owner's name are kept, without the suffix.
@@ -203,17 +160,23 @@ pub fn acquire(
             if shortage.held < shortage.leased && mem::take(&mut may_try_again) {
                 continue;
             }
-            return Err(shortage.error(store.location(), layout, now, max_ahead));
+            return Err(match shortage.ahead {
+                Some((worker_id, tick)) => {
+                    let (until, why) = (layout.time_of(tick), "earlier holders of its lease");
+                    Error::UsedAhead { worker_id, until, why, now, limit: max_ahead }
+                }
+                None => Denial::Short(shortage).error(store.location(), layout),
+            });
         }
         if starts_are_interrupted() {
             return Err(Error::Interrupted);
         }
         if silence.take_if(|silence| silence.remaining() == Some(Duration::ZERO)).is_some() {
-            shortage.announce(&store.location(), now, left);
+            announce(&shortage, &store.location(), now, left);
         }
         // Jitter, so that starts that wait together do not retry together.
         let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-        let ends = shortage.ends_in.map_or(next, Duration::from_millis);
+        let ends = shortage.ends_in.unwrap_or(next);
         thread::sleep(next.min(ends.max(FIRST_PAUSE)).min(left));
         pause = (pause * 2).min(LAST_PAUSE);
     }
@@ -244,70 +207,65 @@ fn take(
 }
 
 impl Denial {
+    /// Refuses to lease the worker ids from `first` to `last` if one of them is outside the range, was never had by a
+    /// start, or is leased already. `newest` is the greatest of all starts, `leased` the lowest of these with a lease.
+    ///
+    /// # Errors
+    ///
+    /// [`Unusable`](Self::Unusable) names the first such worker id.
+    pub fn check_reuse(
+        first: u64,
+        last: u64,
+        newest: Option<u64>,
+        leased: Option<u64>,
+        range: Option<WorkerRange>,
+    ) -> Result<(), Self> {
+        let is_outside = |id: &u64| range.is_some_and(|range| !range.contains(*id));
+        let never = if first == 0 { 0 } else { (newest.unwrap_or(0) + 1).max(first) };
+        let (worker_id, why) = match ([first, last].into_iter().find(is_outside), leased) {
+            (Some(id), _) => {
+                (id, "it is outside the range of this store; see `uidring worker list`")
+            }
+            _ if never <= last => (never, "no start has had it, and one may get it yet"),
+            (_, Some(id)) => (id, "it is leased already"),
+            _ => return Ok(()),
+        };
+        Err(Self::Unusable { worker_id, why })
+    }
+
     /// Returns the error for callers.
     pub fn error(self, place: String, layout: &Layout) -> Error {
-        match self {
+        let max = layout.max_worker_id();
+        Error::from(match self {
             Self::Foreign(found) => {
-                let layout = layout.to_string();
-                Error::from(TableError::LeaseTableLayout { place, found, layout })
+                TableError::LeaseTableLayout { place, found, layout: layout.to_string() }
             }
-            Self::Unusable(Unusable { worker_id, why }) => {
-                Error::from(TableError::NotReusable { place, worker_id, why })
-            }
-            Self::Short(Shortage { leased, held, ends_in, flaw, range, .. }) => {
-                let fitting = Fitting::new(layout, range);
+            Self::Unusable { worker_id, why } => TableError::NotReusable { place, worker_id, why },
+            Self::Short(shortage) => {
+                let fitting = Fitting { max, range: shortage.range };
                 if fitting.count() == 0 {
                     return fitting.error(place, fitting.first());
                 }
-                let (max, ends_in) = (layout.max_worker_id(), ends_in.map(Duration::from_millis));
-                Error::from(TableError::NoFreeWorkerId {
-                    place,
-                    max,
-                    range,
-                    leased,
-                    held,
-                    ends_in,
-                    flaw,
-                })
+                TableError::NoFreeWorkerId { place, max, shortage }
             }
-        }
+        })
     }
 }
 
-impl Shortage {
-    /// Logs what a start waits for, and how long.
-    fn announce(&self, place: &str, now: Timestamp, left: Duration) {
-        let until = now.saturating_add(left);
-        let held = self.held;
-        match (self.ahead, self.ends_in) {
-            (Some((worker_id, _)), _) => log!(
-                warn,
-                "{place}: waiting for a worker id until {until:.0}: {worker_id} is free, and was used too far ahead of \
-                 the clock"
-            ),
-            (None, Some(ends_in)) => {
-                let first = now.saturating_add(Duration::from_millis(ends_in));
-                log!(
-                    warn,
-                    "{place}: waiting for a worker id until {until:.0}: {held} held, the first until {first:.0} unless \
-                     its holder renews it"
-                );
-            }
-            (None, None) => {
-                log!(warn, "{place}: waiting for a worker id until {until:.0}: {held} held");
-            }
+/// Logs what a start waits for, and how long.
+fn announce(shortage: &Shortage, place: &str, now: Timestamp, left: Duration) {
+    let (until, held) = (now.saturating_add(left), shortage.held);
+    let why = match (shortage.ahead, shortage.ends_in) {
+        (Some((worker_id, _)), _) => {
+            format!("{worker_id} is free, and was used too far ahead of the clock")
         }
-    }
-
-    fn error(self, place: String, layout: &Layout, now: Timestamp, limit: Duration) -> Error {
-        match self.ahead {
-            Some((worker_id, tick)) => {
-                let (until, why) = (layout.time_of(tick), "earlier holders of its lease");
-                Error::UsedAhead { worker_id, until, why, now, limit }
-            }
-            None => Denial::Short(self).error(place, layout),
+        (None, Some(ends_in)) => {
+            let first = now.saturating_add(ends_in);
+            format!("{held} held, the first until {first:.0} unless its holder renews it")
         }
-    }
+        (None, None) => format!("{held} held"),
+    };
+    log!(warn, "{place}: waiting for a worker id until {until:.0}: {why}");
 }
 
 /// Returns the owner's name in printable ASCII, shortened, with a suffix that is unique to this acquire.

@@ -18,14 +18,13 @@ use uidring::worker::LeaseTerms;
 pub struct LeaseOptions {
     pub(super) owner: Option<String>,
     pub(super) lasts: Duration,
-    margin: Option<Duration>,
     pub(super) wait_for: Duration,
 }
 
 /// 30 s with a margin of 3 s, renewed every 10 s.
 impl Default for LeaseOptions {
     fn default() -> Self {
-        Self { owner: None, lasts: Duration::from_secs(30), margin: None, wait_for: Duration::ZERO }
+        Self { owner: None, lasts: Duration::from_secs(30), wait_for: Duration::ZERO }
     }
 }
 
@@ -46,14 +45,6 @@ impl LeaseOptions {
     #[must_use]
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
-        self
-    }
-
-    /// Sets how much earlier than the store the holder considers the lease over: at most half its length, a tenth if
-    /// not set. This allows for a slow clock of the holder. Uniqueness does not depend on it.
-    #[must_use]
-    pub fn margin(mut self, margin: Duration) -> Self {
-        self.margin = Some(margin);
         self
     }
 
@@ -80,14 +71,14 @@ impl LeaseOptions {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] if its length is not 1 s to 1 h, or the margin is more than half of it.
+    /// [`Error::OptionOutOfRange`] if its length is not 1 s to 1 h.
     pub fn terms(&self) -> Result<LeaseTerms, Error> {
-        let margin = self.margin.unwrap_or(self.lasts / 10);
         check_millis("lasts (ms)", self.lasts, 1_000..=3_600_000)?;
-        check_millis("margin (ms)", margin, 0..=self.lasts.as_millis() as u64 / 2)?;
         let mut terms = LeaseTerms::default();
         terms.lasts = Some(self.lasts);
-        terms.margin = margin;
+        // The holder considers the lease over earlier than the store, which allows for a slow clock of the holder.
+        // Uniqueness does not depend on it.
+        terms.margin = self.lasts / 10;
         terms.renew_every = self.lasts / 3;
         Ok(terms)
     }
@@ -107,10 +98,9 @@ mod tests {
         for wrong in [
             options.clone().lasts(Duration::from_millis(999)),
             options.clone().lasts(seconds(3_601)),
-            options.clone().margin(seconds(16)),
         ] {
             assert!(matches!(wrong.terms(), Err(Error::OptionOutOfRange { .. })), "{wrong:?}");
         }
-        assert!(options.lasts(seconds(1)).margin(Duration::ZERO).terms().is_ok());
+        assert!(options.lasts(seconds(1)).terms().is_ok());
     }
 }

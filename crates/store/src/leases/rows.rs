@@ -39,41 +39,6 @@ pub struct LeasedRow {
     pub range: Option<WorkerRange>,
 }
 
-/// Why this process no longer holds a row.
-#[derive(Debug)]
-pub enum Loss {
-    /// The row is gone.
-    Gone,
-    /// The row has another owner or token.
-    Taken {
-        /// The current owner.
-        owner: String,
-        /// The current token.
-        token: i64,
-    },
-    /// This process holds the row, but it has less than the store confirmed.
-    Forgotten {
-        /// The tick that the store confirmed.
-        confirmed: u64,
-        /// The tick that the row has.
-        found: Option<u64>,
-    },
-    /// It is not a sound row.
-    Unreadable(
-        /// What is wrong with it.
-        String,
-    ),
-    /// Another server answered.
-    OtherServer,
-}
-
-impl Loss {
-    /// Returns the loss of a row that is gone, or has another owner or token.
-    pub fn of(present: Option<(String, i64)>) -> Self {
-        present.map_or(Self::Gone, |(owner, token)| Self::Taken { owner, token })
-    }
-}
-
 /// Changes a store's row for its holder.
 ///
 /// The row changes only if it has the owner and token of `row`, and for a renewal also the confirmed horizon. Otherwise
@@ -117,32 +82,44 @@ impl LeasedRow {
         self.before.map(compose).transpose()
     }
 
-    /// Says why this process no longer holds the row.
-    pub fn why(&self, loss: Loss) -> String {
-        let Self { owner: ours, token, .. } = self;
-        match loss {
-            Loss::Gone => "its row is gone".into(),
-            Loss::Unreadable(why) => format!("its row cannot be read: {why}"),
-            Loss::Taken { owner, token: now } if owner == *ours => {
-                format!("it was fenced or released (token {now}, and not {token} any more)")
-            }
-            Loss::Taken { owner, token: now } => {
-                format!("{owner} has it (token {now}, and not {token} any more)")
-            }
-            Loss::Forgotten { confirmed, found } => {
-                let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
-                format!(
-                    "its horizon was confirmed up to tick {confirmed} and now reads {found}: the \
-                     store has lost commits, as by a failover to a replica that lags behind or by an \
-                     older state that was put back; {AFTER_LOSS}"
-                )
-            }
-            Loss::OtherServer => format!(
-                "another server answers than the one that it was taken from: that may be a failover \
-                 which has lost commits; {AFTER_LOSS}"
-            ),
+    /// Says why this process no longer holds the row, by the owner, token and horizon tick of the present row; `None`
+    /// if it still does.
+    pub fn loss(&self, present: Option<(&str, i64, Option<u64>)>) -> Option<String> {
+        let Some((owner, now, tick)) = present else { return Some("its row is gone".into()) };
+        let token = self.token;
+        if owner != self.owner {
+            return Some(format!("{owner} has it (token {now}, and not {token} any more)"));
         }
+        if now != token {
+            return Some(format!(
+                "it was fenced or released (token {now}, and not {token} any more)"
+            ));
+        }
+        (tick < self.confirmed).then(|| self.lost_commits(tick))
     }
+
+    /// Says that the store confirmed more to this holder than the row has, whose horizon is this tick.
+    pub fn lost_commits(&self, found: Option<u64>) -> String {
+        let confirmed = self.confirmed.unwrap_or(0);
+        let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
+        format!(
+            "its horizon was confirmed up to tick {confirmed} and now reads {found}: the store has lost commits, as by \
+             a failover to a replica that lags behind or by an older state that was put back; {AFTER_LOSS}"
+        )
+    }
+}
+
+/// Says why a row is lost that cannot be read.
+pub fn unreadable(why: &str) -> String {
+    format!("its row cannot be read: {why}")
+}
+
+/// Says why a row is lost if another server answers than the one that it was taken from.
+pub fn other_server() -> String {
+    format!(
+        "another server answers than the one that it was taken from: that may be a failover which has lost commits; \
+         {AFTER_LOSS}"
+    )
 }
 
 /// What to do after a store has lost commits.
@@ -156,15 +133,14 @@ pub struct RowLease<S: RowStore> {
     location: String,
     /// A forked child, which has another id, must not touch the store.
     process: u32,
-    /// A renewal has succeeded, so uids may have been issued.
-    in_use: bool,
-    is_over: bool,
+    /// Neither renewed, after which uids may have been issued, nor released.
+    is_unused: bool,
 }
 
 impl<S: RowStore> RowLease<S> {
     /// Holds this row of the store at `location`.
     pub fn new(store: S, row: LeasedRow, location: String) -> Self {
-        Self { store, row, location, process: process::id(), in_use: false, is_over: false }
+        Self { store, row, location, process: process::id(), is_unused: true }
     }
 
     fn check_process(&self) -> Result<(), Error> {
@@ -185,7 +161,7 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
         let (tick, sequence) = (horizon.min(layout.max_tick()), layout.max_sequence());
         match self.store.renew(&self.row, Horizon { tick, sequence }) {
             Ok(()) => {
-                self.in_use = true;
+                self.is_unused = false;
                 self.row.confirmed = self.row.confirmed.max(Some(tick));
                 Ok(())
             }
@@ -196,14 +172,9 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
 
     fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
         self.check_process()?;
-        self.is_over = true;
-        let last = match last {
-            Some(uid) => {
-                let uid = self.row.layout.decode(uid)?;
-                Some(Horizon { tick: uid.tick, sequence: uid.sequence })
-            }
-            None => None,
-        };
+        self.is_unused = false;
+        let last = last.map(|uid| self.row.layout.decode(uid)).transpose()?;
+        let last = last.map(|uid| Horizon { tick: uid.tick, sequence: uid.sequence });
         // Not below what earlier holders may have issued.
         let last = last.max(self.row.before);
         self.store.release(&self.row, last)
@@ -213,7 +184,7 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
 /// Releases a row that no generator used. Otherwise a start that keeps failing would hold one row after another.
 impl<S: RowStore> Drop for RowLease<S> {
     fn drop(&mut self) {
-        if !self.in_use && !self.is_over && process::id() == self.process {
+        if self.is_unused && process::id() == self.process {
             // If this fails, the lease expires by itself.
             let _ = self.release(None);
         }

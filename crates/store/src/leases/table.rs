@@ -9,7 +9,7 @@ use uidring::{Error, Layout, Timestamp, WorkerRequest, WorkerSource};
 
 use super::flaw::flaw;
 use super::options::LeaseOptions;
-use super::rows::{Horizon, LeasedRow, Loss};
+use super::rows::Horizon;
 use crate::TableError;
 
 /// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md has its columns and the protocol.
@@ -32,7 +32,7 @@ pub trait LeaseTable: WorkerSource {
     /// [`TableError::NoFreeWorkerId`] if no worker id of the layout is free after
     /// [`wait_for`](LeaseOptions::wait_for), or [`Error::UsedAhead`] if all that are free were used too far ahead of
     /// this host's clock; [`TableError::LeaseTableLayout`] if the table is for another layout;
-    /// [`Error::OptionOutOfRange`]; [`TableError::NodeIdentity`]; [`Error::ClockBeforeEpoch`];
+    /// [`Error::OptionOutOfRange`]; [`TableError::Invalid`]; [`Error::ClockBeforeEpoch`];
     /// [`Error::LayoutExhausted`]; the store's error.
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error>;
 
@@ -76,7 +76,6 @@ pub trait LeaseTable: WorkerSource {
 
 /// A row of `UIDRING_LEASE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LeaseRow {
     /// The worker id.
     pub worker_id: u64,
@@ -113,28 +112,32 @@ impl LeaseRow {
         let (tick, _) = self.horizon?;
         Some(self.layout.parse::<Layout>().ok()?.time_of(tick))
     }
-}
 
-impl LeasedRow {
-    /// After a renewal that changed no row, returns why the lease is lost, by the table's present row.
+    /// Adds the columns `HORIZON_TICK` and `HORIZON_SEQUENCE` to the others, if the row can be used.
     ///
     /// # Errors
     ///
-    /// The row is as it should be, so something else is wrong.
-    pub fn loss(&self, present: Option<LeaseRow>) -> Result<Loss, String> {
-        match present {
-            Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
-                let found = row.horizon.map(|(tick, _)| tick);
-                match self.confirmed.filter(|confirmed| found < Some(*confirmed)) {
-                    Some(confirmed) => Ok(Loss::Forgotten { confirmed, found }),
-                    None => Err(format!(
-                        "the row of worker id {} in UIDRING_LEASE is this holder's, and a change of it \
-                         changes nothing: see the table's triggers, rules and policies",
-                        self.worker_id
-                    )),
-                }
-            }
-            other => Ok(Loss::of(other.map(|row| (row.owner, row.token)))),
+    /// Says what is wrong with it.
+    #[doc(hidden)]
+    pub fn with_horizon(self, tick: Option<i64>, sequence: Option<i64>) -> Result<Self, String> {
+        let names = ["WORKER_ID", "TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"];
+        let worker_id = self.worker_id;
+        if let Some(flaw) = flaw(&self.layout, worker_id, self.token, (tick, sequence), names) {
+            return Err(format!("UIDRING_LEASE, row with WORKER_ID {worker_id}: {flaw}"));
+        }
+        let sequence = sequence.unwrap_or_default().cast_unsigned();
+        Ok(Self { horizon: tick.map(|tick| (tick.cast_unsigned(), sequence)), ..self })
+    }
+}
+
+impl LeaseState {
+    /// Returns the state of a lease with this end; `is_over` is by the store's clock.
+    #[doc(hidden)]
+    pub fn of(end: Option<Timestamp>, is_over: bool) -> Self {
+        match end {
+            None => Self::Free,
+            Some(end) if is_over => Self::Expired(end),
+            Some(end) => Self::Held(end),
         }
     }
 }
@@ -173,45 +176,6 @@ pub fn issued_until(
     Ok(Horizon { tick: layout.tick_at(until)?, sequence: layout.max_sequence() })
 }
 
-/// The columns of a row of `UIDRING_LEASE`, as read.
-pub struct LeaseColumns {
-    /// Column `WORKER_ID`.
-    pub worker_id: u64,
-    /// Column `OWNER`.
-    pub owner: String,
-    /// Column `TOKEN`.
-    pub token: i64,
-    /// Column `LEASE_END`.
-    pub lease_end: Option<Timestamp>,
-    /// Whether the lease has ended, by the store's clock.
-    pub is_over: bool,
-    /// Columns `HORIZON_TICK` and `HORIZON_SEQUENCE`.
-    pub horizon: (Option<i64>, Option<i64>),
-    /// Column `LAYOUT`.
-    pub layout: String,
-    /// Column `CREATED`.
-    pub created: Timestamp,
-    /// Column `RENEWED`.
-    pub renewed: Timestamp,
-}
-
-impl LeaseColumns {
-    /// Returns the row if it can be used.
-    ///
-    /// # Errors
-    ///
-    /// Says what is wrong with it.
-    pub fn read(self) -> Result<LeaseRow, String> {
-        let names = ["WORKER_ID", "TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"];
-        match flaw(&self.layout, self.worker_id, self.token, self.horizon, names) {
-            Some(flaw) => {
-                Err(format!("UIDRING_LEASE, row with WORKER_ID {}: {flaw}", self.worker_id))
-            }
-            None => Ok(self.into()),
-        }
-    }
-}
-
 /// Returns what is wrong with a row that is not [sound](super::is_sound).
 pub fn flaw_of(row: Result<LeaseRow, String>) -> String {
     let outside = |row: LeaseRow| {
@@ -221,21 +185,6 @@ pub fn flaw_of(row: Result<LeaseRow, String>) -> String {
         )
     };
     row.map_or_else(|flaw| flaw, outside)
-}
-
-impl From<LeaseColumns> for LeaseRow {
-    fn from(row: LeaseColumns) -> Self {
-        let LeaseColumns { worker_id, owner, token, layout, created, renewed, .. } = row;
-        let state = match row.lease_end {
-            None => LeaseState::Free,
-            Some(end) if row.is_over => LeaseState::Expired(end),
-            Some(end) => LeaseState::Held(end),
-        };
-        let (tick, sequence) = row.horizon;
-        let sequence = sequence.unwrap_or_default().cast_unsigned();
-        let horizon = tick.map(|tick| (tick.cast_unsigned(), sequence));
-        Self { worker_id, owner, token, state, horizon, layout, created, renewed }
-    }
 }
 
 /// Returns the readable rows, and logs what is wrong with the others.

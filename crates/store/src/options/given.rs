@@ -177,15 +177,12 @@ const LIKE: f64 = 0.7;
 
 fn nearest(takers: &Takers, name: &str) -> String {
     let rows = takers.takes.iter().flat_map(|owner| owner.rows);
-    let nearest = rows.max_by(|a, b| {
-        let likeness = |row: &Row| jaro_winkler(row.name, name);
-        likeness(a).total_cmp(&likeness(b))
-    });
-    let nearest = nearest.filter(|row| jaro_winkler(row.name, name) >= LIKE);
-    nearest.map_or_else(
-        || "; docs/options.md lists its options".into(),
-        |row| format!("; the nearest is `{}`", row.name),
-    )
+    let likeness = |row: &Row| jaro_winkler(row.name, name);
+    let nearest = rows.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest.filter(|row| likeness(row) >= LIKE) {
+        Some(row) => format!("; the nearest is `{}`", row.name),
+        None => "; docs/options.md lists its options".into(),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use uidring::Layout;
 use uidring::worker::Lease;
 use uidring_store::server::ServerWorkerNodes;
-use uidring_store::{AnyStore, LeaseTable, TableError, WorkerTable};
+use uidring_store::{LeaseTable, RangeRefusal, TableError, WorkerTable};
 
 use super::leases::{layout, options};
 use super::{
@@ -48,7 +48,7 @@ pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
         assert!(names.contains("UIDRING_RANGE") && text.contains("SELECT on"), "{text}");
         T::Kind::grant_also(&database, page, beginning);
         assert_eq!(store.worker_nodes().assign(&layout()).expect("assigned"), 1);
-        assert_eq!(store.range().expect("read"), Some(range(1, 10)));
+        assert_eq!(store.worker_nodes().range().expect("read"), Some(range(1, 10)));
         if table == 1 {
             let lease = store.leases().lease(&request(layout()), &options(5_000)).expect("free");
             assert_eq!(lease.worker_id(), 2);
@@ -91,7 +91,13 @@ pub fn without_its_table_nothing_is_handed_out<T: TestedEngine>() {
     assert_eq!(nodes::<T>(&database).assign(&LAYOUT).expect("assigned"), 100);
     database.execute("DROP TABLE UIDRING_RANGE");
     let error = nodes::<T>(&database).record_range(range(200, 299)).expect_err("another one");
-    assert!(matches!(error.store(), Some(TableError::RangeInUse { newest: 100, .. })), "{error:?}");
+    assert!(
+        matches!(
+            error.store(),
+            Some(TableError::RangeRefused { why: RangeRefusal::Used(100), .. })
+        ),
+        "{error:?}"
+    );
 }
 
 /// Baidu's Java client ignores it.
@@ -106,7 +112,10 @@ pub fn who_ignores_it_is_noticed<T: TestedEngine>() {
     }
     let error = nodes.record_range(range(100, 101)).expect_err("102 is in use");
     assert!(
-        matches!(error.store(), Some(TableError::RangeIgnored { worker_id: 102, .. })),
+        matches!(
+            error.store(),
+            Some(TableError::RangeRefused { why: RangeRefusal::Ignored(102), .. })
+        ),
         "{error:?}"
     );
     assert!(refusal(&nodes).contains("the next, 103, is over the last"));
@@ -156,8 +165,8 @@ pub fn leases_outside_are_not_taken<T: TestedEngine>() {
     for outside in [1, 2, 5] {
         let error = record().expect_err("a lease is outside");
         assert!(
-            matches!(error.store(), Some(TableError::RangeIgnored { worker_id, .. })
-                if *worker_id == outside),
+            matches!(error.store(), Some(TableError::RangeRefused { why, .. })
+                if *why == RangeRefusal::Ignored(outside)),
             "{error:?}"
         );
         database.execute(&format!("DELETE FROM UIDRING_LEASE WHERE WORKER_ID = {outside}"));
@@ -209,8 +218,8 @@ fn recording_waits<T: TestedEngine>(at: &'static str, start: impl Fn(&StoreOf<T>
     });
     assert_eq!(recorded.is_ok(), range.contains(id), "{at}: {id}, {recorded:?}");
     if let Err(error) = recorded {
-        let is_ignored = matches!(error.store(), Some(TableError::RangeIgnored { worker_id, .. })
-            if *worker_id == id);
+        let is_ignored = matches!(error.store(), Some(TableError::RangeRefused { why, .. })
+            if *why == RangeRefusal::Ignored(id));
         assert!(is_ignored, "{}", chain(&error));
     }
     assert_eq!(nodes::<T>(&database).assign(&LAYOUT).expect("assigned"), id.max(7) + 1);

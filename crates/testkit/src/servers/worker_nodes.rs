@@ -124,7 +124,7 @@ pub fn a_key_over_the_maximum_names_row_and_maximum<T: TestedEngine>() {
     database.execute(&T::set_counter(1_024));
     let error = nodes.assign(&Layout::SNOWFLAKE).expect_err("1,023 is the greatest");
     assert!(
-        matches!(error.store(), Some(TableError::WorkerIdsUsedUp { next: 1_024, max: 1_023, .. })),
+        matches!(error.store(), Some(TableError::NoneFits { next: 1_024, max: 1_023, .. })),
         "{error:?}"
     );
     let text = told(&error, &nodes);

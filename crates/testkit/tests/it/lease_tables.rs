@@ -13,6 +13,7 @@ use uidring::{Bits, CachedUidGenerator, Error, Fields, Layout, TakeError, Tick, 
 use uidring_mysql::{MySqlLeases, MySqlStore};
 use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
+use uidring_store::leases::Shortage;
 use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
@@ -211,11 +212,10 @@ fn when_all_are_held_it_says_how_many_and_for_how_long() {
     on_each(|place| {
         let _held: Vec<_> = (0..3).map(|_| place.acquire().expect("free")).collect();
         let error = place.acquire().expect_err("none is free");
-        let Some(&TableError::NoFreeWorkerId { held: 3, ends_in: Some(ends_in), .. }) =
-            error.store()
-        else {
+        let Some(TableError::NoFreeWorkerId { shortage, .. }) = error.store() else {
             panic!("{error}")
         };
+        let Shortage { held: 3, ends_in: Some(ends_in), .. } = *shortage else { panic!("{error}") };
         assert!(ends_in <= Duration::from_secs(120) && ends_in > Duration::from_secs(60));
         let text = chain(&error);
         assert!(text.contains("3 are held, the first for") && !text.contains("p@ss"), "{text}");
@@ -398,7 +398,8 @@ fn a_damaged_row_is_passed_over_and_named() {
             let error = place.acquire().expect_err("no other is left");
             assert!(matches!(
                 error.store(),
-                Some(TableError::NoFreeWorkerId { held: 2, flaw: Some(_), .. })
+                Some(TableError::NoFreeWorkerId { shortage, .. })
+                    if shortage.held == 2 && shortage.flaw.is_some()
             ));
             named(chain(&error));
             named(chain(&place.leases().fence(1).expect_err("damaged")));
@@ -476,7 +477,7 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
         place.leases().create().expect("made");
         assert!(matches!(
             stored(&place.acquire()),
-            Some(TableError::NoFreeWorkerId { held: 0, .. })
+            Some(TableError::NoFreeWorkerId { shortage, .. }) if shortage.held == 0
         ));
         let used_until: Timestamp = SystemClock.now().saturating_add(Duration::from_secs(60));
         let reuse = |ids| place.leases().reuse(ids, &small(), used_until);

@@ -1,7 +1,7 @@
 //! Renews and releases a held row of `UIDRING_LEASE`, in SQL.
 
 use super::rows::row;
-use crate::leases::{Horizon, LeaseRow, LeasedRow, Loss};
+use crate::leases::{Horizon, LeasedRow, other_server, unreadable};
 use crate::server::connection::Operation;
 use crate::server::problem::Problem;
 use crate::server::session::{Done, Session};
@@ -43,13 +43,13 @@ impl Operation for Renew<'_> {
             [lasts, tick_value, sequence.into(), tick_value, tick_value, id, token, owner, known];
         let changed = session.change(&update, &values).await?;
         if changed.rows != 1 {
-            return Err(lost(session, self.row, |row| self.row.loss(row)).await);
+            return Err(lost(session, self.row).await);
         }
         // A trigger on the table can hide the server's number. That alone does not mean another server.
         let is_other =
             changed.server != *server && (changed.server.is_some() || !session.has_identity());
         if !self.is_cluster && server.is_some() && is_other {
-            return Err(loss_of(self.row, Loss::OtherServer));
+            return Err(loss_of(self.row, other_server()));
         }
         // Each renewal checks that the one before has stayed. The first renewal, before which nothing was issued,
         // checks itself: a smaller column type or a trigger may have changed the horizon.
@@ -100,24 +100,28 @@ impl Operation for Release<'_> {
         if session.change(&update, &values).await?.rows == 1 {
             return Ok(());
         }
-        let of = |row: Option<LeaseRow>| Ok(Loss::of(row.map(|row| (row.owner, row.token))));
-        Err(lost(session, self.row, of).await)
+        Err(lost(session, self.row).await)
     }
 }
 
 /// Returns why a lease is lost, by its row. A damaged row is lost, too.
-async fn lost(
-    session: &mut dyn Session,
-    held: &LeasedRow,
-    of: impl FnOnce(Option<LeaseRow>) -> Result<Loss, String>,
-) -> Problem {
-    match row(session, held.worker_id).await {
-        Ok(row) => of(row).map_or_else(Problem::Refused, |loss| loss_of(held, loss)),
-        Err(Problem::Refused(why)) => loss_of(held, Loss::Unreadable(why)),
-        Err(problem) => problem,
+async fn lost(session: &mut dyn Session, held: &LeasedRow) -> Problem {
+    let row = match row(session, held.worker_id).await {
+        Ok(row) => row,
+        Err(Problem::Refused(why)) => return loss_of(held, unreadable(&why)),
+        Err(problem) => return problem,
+    };
+    let present = row.as_ref().map(|row| (&*row.owner, row.token, row.horizon.map(|h| h.0)));
+    match held.loss(present) {
+        Some(why) => loss_of(held, why),
+        None => Problem::Refused(format!(
+            "the row of worker id {} in UIDRING_LEASE is this holder's, and a change of it changes nothing: see the \
+             table's triggers, rules and policies",
+            held.worker_id
+        )),
     }
 }
 
-fn loss_of(held: &LeasedRow, loss: Loss) -> Problem {
-    Problem::Lost { worker_id: held.worker_id, why: held.why(loss) }
+fn loss_of(held: &LeasedRow, why: String) -> Problem {
+    Problem::Lost { worker_id: held.worker_id, why }
 }

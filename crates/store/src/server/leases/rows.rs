@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use uidring::Timestamp;
 
-use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, flaw_of};
+use crate::leases::{Denial, Horizon, LeaseRow, LeaseState, flaw_of};
 use crate::server::connection::Operation;
 use crate::server::problem::Problem;
 use crate::server::range::recorded;
@@ -61,19 +61,18 @@ pub async fn flaw(session: &mut dyn Session, is_sound: &str) -> Done<Option<Stri
 }
 
 fn read(row: &Row) -> Result<Result<LeaseRow, String>, Problem> {
-    let columns = LeaseColumns {
+    let lease = LeaseRow {
         worker_id: row.unsigned(0)?,
         owner: row.text(1)?.into(),
         token: row.int(2)?,
-        lease_end: row.optional_int(3)?.map(Timestamp::from_millis),
-        is_over: row.int(4)? != 0,
-        horizon: (row.optional_int(5)?, row.optional_int(6)?),
+        state: LeaseState::of(row.optional_int(3)?.map(Timestamp::from_millis), row.int(4)? != 0),
+        horizon: None,
         layout: row.text(7)?.into(),
         // MariaDB reads a zero date as NULL. These times are only shown to people.
         created: row.optional_int(8)?.map_or_else(Timestamp::default, Timestamp::from_millis),
         renewed: row.optional_int(9)?.map_or_else(Timestamp::default, Timestamp::from_millis),
     };
-    Ok(columns.read())
+    Ok(lease.with_horizon(row.optional_int(5)?, row.optional_int(6)?))
 }
 
 /// Ends a lease. Returns whether that changed the row, and the row afterwards.
@@ -153,8 +152,7 @@ impl Reuse<'_> {
         let range = recorded(session, newest.int(1)? != 0).await?;
         let newest = newest.optional_unsigned(0)?;
         let leased = only(session.query(LOWEST_LEASE, &[first.into(), last.into()]).await?)?;
-        let unusable = Unusable::find(first, last, newest, leased.optional_unsigned(0)?, range);
-        Ok(unusable.map(Denial::Unusable))
+        Ok(Denial::check_reuse(first, last, newest, leased.optional_unsigned(0)?, range).err())
     }
 }
 

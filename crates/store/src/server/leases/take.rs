@@ -225,7 +225,7 @@ impl Acquire<'_> {
     async fn shortage(&self, session: &mut dyn Session, fitting: Fitting) -> Done<Shortage> {
         let counts =
             only(session.begin_with(&session.dialect().count_leases(fitting), &[]).await?)?;
-        let is_sound = is_sound(&self.request.layout, fitting.range());
+        let is_sound = is_sound(&self.request.layout, fitting.range);
         let least_ahead = session.dialect().least_ahead(&is_sound);
         let ahead = session.query(&least_ahead, &[self.request.last_tick.into()]).await?;
         let ahead =
@@ -236,10 +236,10 @@ impl Acquire<'_> {
         Ok(Shortage {
             leased: counts.unsigned(2)?,
             held: counts.unsigned(0)?,
-            ends_in,
+            ends_in: ends_in.map(Duration::from_millis),
             ahead,
             flaw,
-            range: fitting.range(),
+            range: fitting.range,
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::server::row::only;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, WORKER_NODE};
 use crate::sql::NEWEST_NODE;
-use crate::{Counts, Fitting, NodeIdentity, WorkerNode, WorkerRange, WorkerUsage};
+use crate::{Fitting, NodeIdentity, WorkerNode, WorkerRange, WorkerUsage};
 
 /// Inserts a row, whose key is the worker id.
 pub struct Assign {
@@ -135,15 +135,15 @@ impl Operation for Usage {
         let counts = only(session.look(&dialect.count_nodes(), &window).await?)?;
         let first = session.look(&dialect.first_node(), &window).await?;
         let first = first.first().map(|row| Ok((row.unsigned(0)?, row.seconds(1)?))).transpose()?;
-        Ok(WorkerUsage::new(Counts {
+        let usage = WorkerUsage {
             rows: counts.unsigned(0)?,
             newest: counts.optional_unsigned(1)?,
             last_key: session.last_key().await?,
-            now: counts.seconds(2)?,
-            before: counts.optional_unsigned(3)?,
-            first,
+            per_day: None,
             range: look_for_range(session).await?,
-        }))
+            now: counts.seconds(2)?,
+        };
+        Ok(usage.with_rate(counts.optional_unsigned(3)?, first))
     }
 }
 
