@@ -33,26 +33,23 @@ impl NameCounters {
 const BUCKETS: usize = 4 * 40;
 
 /// What the connections of one protocol have done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ProtocolCounters {
     connections: AtomicU64,
     refused: AtomicU64,
     requests: AtomicU64,
     errors: AtomicU64,
     nanos: AtomicU64,
-    times: [AtomicU64; BUCKETS],
+    times: Times,
 }
 
-impl Default for ProtocolCounters {
+/// How many requests took how long.
+#[derive(Debug)]
+struct Times([AtomicU64; BUCKETS]);
+
+impl Default for Times {
     fn default() -> Self {
-        Self {
-            connections: AtomicU64::default(),
-            refused: AtomicU64::default(),
-            requests: AtomicU64::default(),
-            errors: AtomicU64::default(),
-            nanos: AtomicU64::default(),
-            times: [const { AtomicU64::new(0) }; BUCKETS],
-        }
+        Self([const { AtomicU64::new(0) }; BUCKETS])
     }
 }
 
@@ -76,12 +73,12 @@ impl ProtocolCounters {
         let power = nanos.ilog2();
         let quarter = (nanos >> (power - 2)) & 3;
         let index = (power as usize - 2) * 4 + quarter as usize;
-        self.times[index.min(BUCKETS - 1)].fetch_add(requests, Ordering::Relaxed);
+        self.times.0[index.min(BUCKETS - 1)].fetch_add(requests, Ordering::Relaxed);
     }
 
     /// Returns a snapshot of the counters.
     pub fn stats(&self) -> ProtocolStats {
-        let times = self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let times = self.times.0.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         ProtocolStats {
             connections: self.connections.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),

@@ -60,15 +60,6 @@ impl Shown {
         deleted.retain(|name| !has_own(name));
         Self { own, others, deleted }
     }
-
-    fn have_others(&self) -> bool {
-        !self.others.is_empty() || !self.deleted.is_empty()
-    }
-
-    /// Returns all names of the shared series since the start.
-    fn others(&self) -> impl Iterator<Item = &Arc<Name>> + Clone {
-        self.others.iter().chain(&self.deleted)
-    }
 }
 
 fn publish_generators(names: &Shown) {
@@ -156,24 +147,19 @@ fn publish_server(shared: &Shared, names: &Shown) {
         }
     }
     for name in &names.own {
-        publish_name(&escaped(name.text()), [name].into_iter(), name.problem().is_none());
+        publish_name(&escaped(name.text()), &[name], name.problem().is_none());
     }
-    if names.have_others() {
-        publish_name(
-            OTHERS,
-            names.others(),
-            names.others.iter().all(|name| name.problem().is_none()),
-        );
+    let others: Vec<_> = names.others.iter().chain(&names.deleted).collect();
+    if !others.is_empty() {
+        let is_ready = names.others.iter().all(|name| name.problem().is_none());
+        publish_name(OTHERS, &others, is_ready);
     }
 }
 
-fn publish_name<'a>(
-    text: &str,
-    names: impl Iterator<Item = &'a Arc<Name>> + Clone,
-    is_ready: bool,
-) {
+/// Publishes the series of these names together.
+fn publish_name(text: &str, names: &[&Arc<Name>], is_ready: bool) {
     for protocol in Protocol::ALL {
-        let counts = names.clone().map(|name| name.counters.get(protocol));
+        let counts = names.iter().map(|name| name.counters.get(protocol));
         let (ids, errors) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
         let labels = [("name", text.to_owned()), ("protocol", protocol.name().to_owned())];
         counter!("uidring_server_ids_total", &labels).absolute(ids);
