@@ -1,6 +1,5 @@
 //! Leaf's monitor: `/cache` shows the tags in memory, `/db` the rows of the table.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::thread;
 
@@ -105,29 +104,29 @@ struct Table(String);
 
 impl Table {
     fn new(title: &str, heads: &[&str]) -> Self {
-        let mut page = format!(
+        let mut table = Self(format!(
             "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>{title} - uidring</title>\n<h1>{title}</h1>\n\
-             <table border=\"1\" cellpadding=\"4\">\n<thead><tr>"
-        );
-        for head in heads {
-            // Writing to a string cannot fail.
-            let _ = write!(page, "<th scope=\"col\">{head}</th>");
-        }
-        page.push_str("</tr></thead>\n<tbody>\n");
-        Self(page)
+             <table border=\"1\" cellpadding=\"4\">\n<thead>"
+        ));
+        table.row_of("<th scope=\"col\">", "</th>", heads);
+        table.0.push_str("</thead>\n<tbody>\n");
+        table
     }
 
     fn row(&mut self, cells: &[&str]) {
+        self.row_of("<td>", "</td>", cells);
+        self.0.push('\n');
+    }
+
+    fn row_of(&mut self, before: &str, after: &str, cells: &[&str]) {
         self.0.push_str("<tr>");
         for cell in cells {
-            self.0.push_str("<td>");
-            escape(cell, &mut self.0);
-            self.0.push_str("</td>");
+            self.0.extend([before, &escaped(cell), after]);
         }
-        self.0.push_str("</tr>\n");
+        self.0.push_str("</tr>");
     }
 
     fn answer(mut self, asked: Asked, room: Room) -> Response<Body> {
@@ -136,16 +135,8 @@ impl Table {
     }
 }
 
-/// Appends arbitrary text to a page, escaped.
-fn escape(text: &str, page: &mut String) {
-    for char in visible(text).chars() {
-        match char {
-            '&' => page.push_str("&amp;"),
-            '<' => page.push_str("&lt;"),
-            '>' => page.push_str("&gt;"),
-            '"' => page.push_str("&quot;"),
-            '\'' => page.push_str("&#39;"),
-            char => page.push(char),
-        }
-    }
+/// Escapes arbitrary text for a page.
+fn escaped(text: &str) -> String {
+    let text = visible(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
