@@ -22,6 +22,14 @@ impl NameCounters {
         self.errors[protocol as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a request for ids.
+    pub fn count<T, E>(&self, protocol: Protocol, ids: u64, done: &Result<T, E>) {
+        match done {
+            Ok(_) => self.issued(protocol, ids),
+            Err(_) => self.failed(protocol),
+        }
+    }
+
     /// Returns the ids issued over a protocol, and the failed requests.
     pub fn get(&self, protocol: Protocol) -> (u64, u64) {
         let index = protocol as usize;

@@ -3,22 +3,19 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use hyper::{Response, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use uidring::metrics_facade::{describe, publish};
 use uidring::segment::SegmentStats;
 
-use super::answer;
+use super::answer::Answer;
 use super::body::{Body, Room};
-use super::kind;
-use super::request::Asked;
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::names::{Name, Names};
 use crate::shared::Shared;
 
-pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
+pub fn answer(shared: &Shared, room: Room) -> Answer {
     let names = Shown::of(&shared.names);
     // A new recorder per scrape, so that removed tags leave nothing.
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -28,12 +25,8 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     });
     let mut text = recorder.handle().render();
     histograms(shared, &mut text);
-    answer::with(
-        asked,
-        StatusCode::OK,
-        kind::PROMETHEUS,
-        Body::Bytes { bytes: text.into(), _room: Some(room) },
-    )
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Answer::new(kind, Body::Bytes(text.into(), Some(room)))
 }
 
 /// How many names have their own series, in the order in which the server learned of them. The others share one, so
