@@ -24,22 +24,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, StatusCode, header};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::answer::Answered;
 use self::request::Asked;
 use crate::listener::Protocol;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
-use crate::wire;
+use crate::wire::{self, Stream};
 
 /// The least buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
 
-pub async fn serve<S>(stream: S, place: &Arc<Place>, shared: &Arc<Shared>)
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+pub async fn serve(stream: impl Stream, place: &Arc<Place>, shared: &Arc<Shared>) {
     let service = service_fn(|request: hyper::Request<Incoming>| async {
         let begin = Instant::now();
         // No path reads a body. Hyper skips a short one, and closes the connection after answering a long one.

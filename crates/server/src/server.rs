@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
@@ -24,6 +24,7 @@ use crate::secret::Secret;
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 use crate::tls::{self, TlsError};
+use crate::wire::{self, Stream};
 use crate::{batch, http, resp, thrift};
 
 /// A server that has not started yet.
@@ -371,15 +372,13 @@ fn seat(stream: Accepted, protocol: Protocol, shared: &Arc<Shared>) -> io::Resul
 }
 
 /// Serves a connection in its own task, or tells it that there is no room.
-fn begin<S>(
-    stream: S,
+fn begin(
+    stream: impl Stream,
     protocol: Protocol,
     ends: Option<Ends>,
     tls: Option<TlsAcceptor>,
     shared: &Arc<Shared>,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) {
     let counters = shared.counters(protocol);
     match shared.seats.sit(stream) {
         Ok(stream) => {
@@ -395,55 +394,48 @@ fn begin<S>(
     }
 }
 
-async fn greet<S>(
-    stream: Seated<S>,
+async fn greet(
+    stream: Seated<impl Stream>,
     protocol: Protocol,
     ends: Option<Ends>,
     tls: Option<TlsAcceptor>,
     shared: Arc<Shared>,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) {
     let place = Arc::clone(stream.place());
-    match tls {
-        None => serve(stream, protocol, ends, place, shared).await,
-        // Boxed, to keep it out of other connections' futures. The timeout covers the whole handshake.
-        Some(tls) => {
-            let encrypted = async {
-                match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => {
-                        place.is_between_requests();
-                        serve(stream, protocol, ends, place, shared).await;
-                    }
-                    Ok(Err(error)) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
-                    Err(_) => tracing::debug!(%protocol, "a client did not end its greeting"),
-                }
-            };
-            Box::pin(encrypted).await;
+    let Some(tls) = tls else { return serve(stream, protocol, ends, place, shared).await };
+    // Boxed, to keep it out of other connections' futures. The timeout covers the whole handshake.
+    let encrypted = async {
+        match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                place.is_between_requests();
+                serve(stream, protocol, ends, place, shared).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
+            Err(_) => tracing::debug!(%protocol, "a client did not end its greeting"),
         }
-    }
+    };
+    Box::pin(encrypted).await;
 }
 
-async fn serve<S>(
-    stream: S,
+async fn serve(
+    stream: impl Stream,
     protocol: Protocol,
     ends: Option<Ends>,
     place: Arc<Place>,
     shared: Arc<Shared>,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) {
     match protocol {
-        Protocol::Redis => resp::serve(stream, ends, &place, &shared).await,
+        Protocol::Redis => {
+            wire::serve(stream, &place, &mut resp::Session::new(&shared, ends)).await;
+        }
         Protocol::Http => http::serve(stream, &place, &shared).await,
-        Protocol::Thrift => thrift::serve(stream, &place, &shared).await,
-        Protocol::Batch => batch::serve(stream, &place, &shared).await,
+        Protocol::Thrift => wire::serve(stream, &place, &mut thrift::Session::new(&shared)).await,
+        Protocol::Batch => wire::serve(stream, &place, &mut batch::Session::new(&shared)).await,
     }
 }
 
 /// Tells the client that there is no room, but does not wait if it does not read.
-async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, protocol: Protocol) {
-    use tokio::io::AsyncWriteExt;
+async fn refuse(mut stream: impl Stream, protocol: Protocol) {
     let text: Vec<u8> = match protocol {
         Protocol::Redis => "-ERR max number of clients reached\r\n".into(),
         Protocol::Http => http::refusal().into(),
