@@ -226,35 +226,8 @@ fn describe(reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)) {
     for number in [has_key, *last, has_key] {
         reply.signed(number);
     }
-    // Access categories, then tips for clients.
     reply.set(1);
     reply.simple("@fast");
-    reply.set(0);
-    // The positions of the names, as in the three numbers.
-    reply.set(usize::from(*last != 0));
-    if *last != 0 {
-        reply.map(3);
-        reply.bulk("flags");
-        reply.set(1);
-        reply.simple("RW");
-        let index = [("index", 1)];
-        // From the first name: no more, or up to the last word.
-        let range = [("lastkey", (*last).min(0)), ("keystep", 1), ("limit", 0)];
-        for (key, kind, numbers) in
-            [("begin_search", "index", &index[..]), ("find_keys", "range", &range)]
-        {
-            reply.bulk(key);
-            reply.map(2);
-            reply.bulk("type");
-            reply.bulk(kind);
-            reply.bulk("spec");
-            reply.map(numbers.len());
-            for (key, number) in numbers {
-                reply.bulk(key);
-                reply.signed(*number);
-            }
-        }
-    }
-    // Subcommands.
-    reply.set(0);
+    // No tips for clients, no more about the positions of names, and no subcommands.
+    (0..3).for_each(|_| reply.set(0));
 }
