@@ -54,9 +54,7 @@ impl Name {
     pub fn origin(&self) -> Option<&str> {
         self.origin.get().map(String::as_str)
     }
-}
 
-impl Name {
     /// Whether it is a tag that was missing when the table was last read.
     pub(crate) fn is_removed(&self) -> bool {
         let Issuer::Segment(handle) = &self.issuer else { return false };
