@@ -54,13 +54,10 @@ impl Client {
         };
         if let Some(mut connection) = self.connection.take() {
             let done = connection.ids(name, count, out);
-            match done {
-                // It was already broken, or the server stopped meanwhile.
-                Err(ClientError::Broken(_)) => {}
-                done => {
-                    self.keep(connection, &done);
-                    return done;
-                }
+            // Otherwise, it was already broken, or the server stopped meanwhile.
+            if !matches!(done, Err(ClientError::Broken(_))) {
+                self.keep(connection, &done);
+                return done;
             }
         }
         let mut connection = self.connect()?;
@@ -71,17 +68,17 @@ impl Client {
 
     /// Returns a source of single ids of a name, which asks for `size` at a time. Ids left when it is dropped are lost.
     pub fn prefetch(&mut self, name: impl Into<String>, size: usize) -> Prefetch<'_> {
-        Prefetch::new(self, name.into(), size)
+        let size = size.max(1);
+        Prefetch { client: self, name: name.into(), batch: vec![0; size], used: size }
     }
 
     /// Keeps a connection, unless a late answer could be taken for that of another request.
     fn keep(&mut self, connection: Connection, done: &Result<(), ClientError>) {
-        let is_whole = match done {
-            Ok(()) | Err(ClientError::LongName { .. }) => true,
-            // The server ends the connection after some refusals. The next request then finds it broken.
-            Err(ClientError::Refused { .. }) => true,
-            Err(_) => false,
-        };
+        // The server ends the connection after some refusals. The next request then finds it broken.
+        let is_whole = matches!(
+            done,
+            Ok(()) | Err(ClientError::LongName { .. } | ClientError::Refused { .. })
+        );
         self.connection = is_whole.then_some(connection);
     }
 
@@ -137,12 +134,7 @@ pub struct Prefetch<'a> {
     used: usize,
 }
 
-impl<'a> Prefetch<'a> {
-    fn new(client: &'a mut Client, name: String, size: usize) -> Self {
-        let size = size.max(1);
-        Self { client, name, batch: vec![0; size], used: size }
-    }
-
+impl Prefetch<'_> {
     /// Returns the next id. Sends a request if the batch is used up.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
 //! One connection, and the format of requests and answers.
 
+use std::fmt::Debug;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,40 +26,16 @@ pub enum Address {
     Tcp(Vec<SocketAddr>),
 }
 
-#[derive(Debug)]
-enum Stream {
-    #[cfg(unix)]
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
+/// A socket.
+trait Stream: Read + Write + Debug + Send + Sync + UnwindSafe + RefUnwindSafe {}
 
-impl Read for Stream {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.read(into),
-            Self::Tcp(stream) => stream.read(into),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+impl Stream for TcpStream {}
+#[cfg(unix)]
+impl Stream for UnixStream {}
 
 #[derive(Debug)]
 pub struct Connection {
-    stream: Stream,
+    stream: Box<dyn Stream>,
     timeout: Duration,
     /// An answer. `received` bytes of it have come.
     bytes: Vec<u8>,
@@ -66,14 +44,16 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(address: &Address, timeout: Duration) -> Result<Self, ClientError> {
-        let stream = match address {
+        let stream: io::Result<Box<dyn Stream>> = match address {
             #[cfg(unix)]
             Address::Unix(path) => UnixStream::connect(path).and_then(|stream| {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))?;
-                Ok(Stream::Unix(stream))
+                Ok(Box::new(stream) as _)
             }),
-            Address::Tcp(addresses) => connect_tcp(addresses, timeout).map(Stream::Tcp),
+            Address::Tcp(addresses) => {
+                connect_tcp(addresses, timeout).map(|stream| Box::new(stream) as _)
+            }
         };
         let stream = stream.map_err(|cause| {
             let address = match address {
@@ -128,12 +108,8 @@ impl Connection {
             return Err(failed(error));
         }
         self.receive(8, 8 + 8 * count as usize).map_err(failed)?;
-        let word = |at: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&self.bytes[at..at + 4]);
-            u32::from_le_bytes(word)
-        };
-        let (status, length) = (word(0), word(4));
+        let words = self.bytes[..8].as_chunks().0;
+        let (status, length) = (u32::from_le_bytes(words[0]), u32::from_le_bytes(words[1]));
         let kind = match status {
             0 if length == count => {
                 let end = 8 + 8 * count as usize;

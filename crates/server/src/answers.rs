@@ -24,17 +24,29 @@ impl<'a> Answers<'a> {
     }
 
     /// Awaits a future. If it is not ready at once, the answers are written first.
-    pub async fn wait<T>(&mut self, future: impl Future<Output = T>) -> io::Result<T> {
+    pub fn wait<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+    ) -> impl Future<Output = io::Result<T>> {
+        self.wait_behind(self.bytes.len(), future)
+    }
+
+    /// Awaits a future. If it is not ready at once, the first `length` bytes are written first.
+    pub async fn wait_behind<T>(
+        &mut self,
+        length: usize,
+        future: impl Future<Output = T>,
+    ) -> io::Result<T> {
         let mut future = pin!(future);
         if let Some(done) = at_once(future.as_mut()).await {
             return Ok(done);
         }
-        self.write(self.bytes.len()).await?;
+        self.write(length).await?;
         Ok(future.await)
     }
 
     /// Writes the first `length` bytes.
-    pub async fn write(&mut self, length: usize) -> io::Result<()> {
+    async fn write(&mut self, length: usize) -> io::Result<()> {
         self.stream.write_all(&self.bytes[..length]).await?;
         self.bytes.drain(..length);
         Ok(())

@@ -3,18 +3,14 @@
 pub mod parse;
 
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
-
-use self::parse::Parsed;
-use crate::answers::{Answers, at_once};
+use self::parse::Request;
+use crate::answers::Answers;
 use crate::client::Client;
-use crate::error::IssueError;
+use crate::error::{ErrorKind, IssueError, Refusal};
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
-use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 use crate::wire::{self, Answered};
 
@@ -38,49 +34,35 @@ enum Status {
     NotAllowed = 5,
 }
 
-pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin,
-{
-    let mut session = Session(Client::new(shared, Protocol::Batch));
-    // On an error, the client is gone or was told why.
-    let _ = wire::converse(&mut stream, place, &mut session).await;
-    // Only amid a request: otherwise the client would take this for the answer to its next one.
-    if place.farewell() == Some(Farewell::Slow) {
-        let mut text = Vec::new();
-        put_error(&mut text, Status::BadRequest, "the request did not end in time");
-        wire::write_at_once(&mut stream, &text).await;
+impl ErrorKind for Status {
+    fn of(error: &IssueError) -> Self {
+        if error.may_pass() { Self::TryAgain } else { Self::Failed }
     }
 }
 
 /// The answer to a client if there is no room for it.
 pub fn refusal() -> Vec<u8> {
-    let mut answer = Vec::new();
-    put_error(&mut answer, Status::TryAgain, "the server has no room for more connections");
-    answer
+    error(Status::TryAgain, "the server has no room for more connections")
 }
 
-struct Session(Client);
+pub struct Session(Client);
 
 impl Session {
-    fn error(&mut self, out: &mut Vec<u8>, status: Status, text: &str) {
-        self.0.errors += 1;
-        put_error(out, status, text);
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self(Client::new(shared, Protocol::Batch))
     }
 
-    /// Refuses a request, and reads no more.
-    fn refuse(&mut self, out: &mut Vec<u8>, status: Status, text: &str) {
-        self.0.is_over = true;
-        self.error(out, status, text);
-    }
-
-    fn authenticate(&mut self, given: &[u8], out: &mut Vec<u8>) {
+    fn authenticate(&mut self, given: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal<Status>> {
         let text = match self.0.authenticate(given) {
-            Some(true) => return put_head(out, Status::Ok, 0),
+            Some(true) => {
+                put_head(out, Status::Ok, 0);
+                return Ok(());
+            }
             Some(false) => "wrong password",
             None => "the server has no password; connect without one",
         };
-        self.refuse(out, Status::NotAllowed, text);
+        self.0.is_over = true;
+        Err(Refusal::new(Status::NotAllowed, text))
     }
 
     async fn issue(
@@ -88,36 +70,25 @@ impl Session {
         text: &[u8],
         count: u32,
         answers: &mut Answers<'_>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Refusal<Status>> {
         if !self.0.is_trusted {
             let text = "authenticate first: the server has a password";
-            self.error(answers.bytes, Status::NotAllowed, text);
-            return Ok(());
+            return Err(Refusal::new(Status::NotAllowed, text));
         }
         let max = self.0.shared.limits.batch;
         if !(1..=max).contains(&u64::from(count)) {
             let text = format!("{count} ids were asked for; a request is for 1 to {max}");
-            self.error(answers.bytes, Status::BadRequest, &text);
-            return Ok(());
+            return Err(Refusal::new(Status::BadRequest, text));
         }
         // An empty name means the default one.
         let name = (!text.is_empty()).then_some(text);
-        let found = match self.0.look_up(name, answers).await? {
-            Ok(true) => self.0.recent(),
-            Ok(false) => None,
-            Err(error) => {
-                self.error(answers.bytes, Status::TryAgain, &error.to_string());
-                return Ok(());
-            }
-        };
-        let Some(found) = found else {
+        let found = self.0.look_up(name, answers).await?.ok_or_else(|| {
             let text = match name {
                 Some(name) => format!("there is no name '{}'", String::from_utf8_lossy(name)),
                 None => "the server has no default name; ask for one of its names".to_owned(),
             };
-            self.error(answers.bytes, Status::UnknownName, &text);
-            return Ok(());
-        };
+            Refusal::new(Status::UnknownName, text)
+        })?;
         let done = match found.shared.budget.take(count.into()) {
             Ok(room) => {
                 let done = put_ids(found.name.issuer(), count as usize, answers).await?;
@@ -127,37 +98,40 @@ impl Session {
             }
             Err(error) => Err(error),
         };
-        if let Err(error) = found.counted(count.into(), done) {
-            let status = if error.may_pass() { Status::TryAgain } else { Status::Failed };
-            self.error(answers.bytes, status, &uidring::adapter::Chain(&error).to_string());
-        }
-        Ok(())
+        Ok(found.counted(count.into(), done)?)
     }
 }
 
 impl wire::Session for Session {
     async fn answer(&mut self, bytes: &[u8], answers: &mut Answers<'_>) -> Answered {
-        let length = match parse::request(bytes) {
-            Ok(Parsed::Part) => return Ok(None),
-            Ok(Parsed::Ids { name, count, length }) => {
-                self.issue(name, count, answers).await?;
-                length
+        let (done, length) = match parse::request(bytes) {
+            Ok(None) => return Ok(None),
+            Ok(Some((Request::Ids { name, count }, length))) => {
+                (self.issue(name, count, answers).await, length)
             }
-            Ok(Parsed::Password { password, length }) => {
-                self.authenticate(password, answers.bytes);
-                length
+            Ok(Some((Request::Password(given), length))) => {
+                (self.authenticate(given, answers.bytes), length)
             }
-            Err(error) => {
-                self.refuse(answers.bytes, Status::BadRequest, &error.to_string());
-                bytes.len()
+            Err(text) => {
+                self.0.is_over = true;
+                (Err(Refusal::new(Status::BadRequest, text)), bytes.len())
             }
         };
         self.0.requests += 1;
+        if let Err(refusal) = done {
+            let (status, text) = refusal.said()?;
+            self.0.errors += 1;
+            answers.bytes.extend(error(status, &text));
+        }
         Ok(Some(length))
     }
 
     fn client(&mut self) -> &mut Client {
         &mut self.0
+    }
+
+    fn goodbye() -> Vec<u8> {
+        error(Status::BadRequest, "the request did not end in time")
     }
 }
 
@@ -167,11 +141,13 @@ fn put_head(out: &mut Vec<u8>, status: Status, length: usize) {
     out.extend_from_slice(&(length as u32).to_le_bytes());
 }
 
-fn put_error(out: &mut Vec<u8>, status: Status, text: &str) {
+fn error(status: Status, text: &str) -> Vec<u8> {
+    let mut answer = Vec::new();
     let end = (0..=text.len().min(MAX_TEXT)).rfind(|end| text.is_char_boundary(*end));
     let text = &text[..end.unwrap_or(0)];
-    put_head(out, status, text.len());
-    out.extend_from_slice(text.as_bytes());
+    put_head(&mut answer, status, text.len());
+    answer.extend_from_slice(text.as_bytes());
+    answer
 }
 
 /// Writes an answer with ids, or nothing after an error.
@@ -190,18 +166,10 @@ async fn put_ids(
         let wanted = left.min(WAITED);
         if wanted > 0 {
             rest.clear();
-            let filled = {
-                let mut fill = pin!(issuer.fill(&mut rest, wanted));
-                match at_once(fill.as_mut()).await {
-                    Some(filled) => filled,
-                    None => {
-                        // Earlier answers need not wait for this one, which may still become an error.
-                        answers.write(start).await?;
-                        start = 0;
-                        fill.await
-                    }
-                }
-            };
+            // Earlier answers need not wait for this one, which may still become an error.
+            let own = answers.bytes.len() - start;
+            let filled = answers.wait_behind(start, issuer.fill(&mut rest, wanted)).await?;
+            start = answers.bytes.len() - own;
             if let Err(error) = filled {
                 answers.bytes.truncate(start);
                 return Ok(Err(error));

@@ -1,11 +1,10 @@
 //! A client of any protocol except HTTP.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::answers::Answers;
-use crate::error::IssueError;
+use crate::error::{IssueError, Unissued};
 use crate::listener::Protocol;
 use crate::names::Name;
 use crate::shared::Shared;
@@ -68,19 +67,20 @@ impl Client {
         }
     }
 
-    /// Makes the requested name the recent one; without a text, the default. Returns whether there is such a name.
+    /// Makes the requested name the recent one; without a text, the default. Returns `None` if there is no such name.
     pub async fn look_up(
         &mut self,
         text: Option<&[u8]>,
         answers: &mut Answers<'_>,
-    ) -> io::Result<Result<bool, IssueError>> {
-        let Some(text) = text else { return Ok(Ok(self.default_name().is_some())) };
-        if self.recent.as_ref().is_some_and(|recent| self.is(recent, Some(text))) {
-            return Ok(Ok(true));
+    ) -> Result<Option<Found<'_>>, Unissued> {
+        let Some(text) = text else { return Ok(self.default_name()) };
+        if self.recent.as_ref().is_none_or(|recent| !self.is(recent, Some(text))) {
+            let Ok(text) = str::from_utf8(text) else { return Ok(None) };
+            let found = self.shared.names.find_or_look(text, &mut self.arrived);
+            let Some(name) = answers.wait(found).await?? else { return Ok(None) };
+            self.set(name);
         }
-        let Ok(text) = str::from_utf8(text) else { return Ok(Ok(false)) };
-        let found = self.shared.names.find_or_look(text, &mut self.arrived);
-        Ok(answers.wait(found).await?.map(|found| found.map(|name| self.set(name)).is_some()))
+        Ok(self.recent())
     }
 
     /// Makes the default name the recent one, if there is one.
@@ -97,7 +97,7 @@ impl Client {
         self.recent = Some(name);
     }
 
-    pub fn recent(&mut self) -> Option<Found<'_>> {
+    fn recent(&mut self) -> Option<Found<'_>> {
         let Self { shared, protocol, recent, issued, .. } = self;
         Some(Found { name: recent.as_ref()?, shared, protocol: *protocol, issued })
     }
@@ -127,16 +127,16 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    pub async fn take(self, answers: &mut Answers<'_>) -> io::Result<Result<u64, IssueError>> {
+    pub async fn take(self, answers: &mut Answers<'_>) -> Result<u64, Unissued> {
         let taken = answers.wait(self.name.issuer().take()).await?;
-        Ok(self.counted(1, taken))
+        self.counted(1, taken)
     }
 
-    pub fn counted<T>(self, ids: u64, done: Result<T, IssueError>) -> Result<T, IssueError> {
+    pub fn counted<T>(self, ids: u64, done: Result<T, IssueError>) -> Result<T, Unissued> {
         match &done {
             Ok(_) => *self.issued += ids,
             Err(_) => self.name.counters.failed(self.protocol),
         }
-        done
+        Ok(done?)
     }
 }

@@ -1,5 +1,7 @@
 //! Errors in serving ids.
 
+use std::io;
+
 use uidring::TakeError;
 use uidring::adapter::{Chain, error_traits};
 use uidring::segment::SegmentError;
@@ -65,6 +67,59 @@ impl IssueError {
             }
             Self::Unread | Self::Busy | Self::Contended => true,
             Self::LeaseLost | Self::NotInARow { .. } => false,
+        }
+    }
+}
+
+/// Why a client got no ids.
+#[derive(Debug, thiserror::Error)]
+pub enum Unissued {
+    /// The client is gone.
+    #[error(transparent)]
+    Gone(#[from] io::Error),
+    /// The name has none.
+    #[error(transparent)]
+    Failed(#[from] IssueError),
+}
+
+/// Why a request has no other answer.
+pub enum Refusal<K> {
+    /// The client is gone.
+    Gone(io::Error),
+    /// The answer is an error of this kind with this text.
+    Said(K, String),
+}
+
+/// A protocol's kind of error.
+pub trait ErrorKind {
+    fn of(error: &IssueError) -> Self;
+}
+
+impl<K> Refusal<K> {
+    pub fn new(kind: K, text: impl Into<String>) -> Self {
+        Self::Said(kind, text.into())
+    }
+
+    /// Returns what to answer, unless the client is gone.
+    pub fn said(self) -> io::Result<(K, String)> {
+        match self {
+            Self::Gone(error) => Err(error),
+            Self::Said(kind, text) => Ok((kind, text)),
+        }
+    }
+}
+
+impl<K> From<io::Error> for Refusal<K> {
+    fn from(error: io::Error) -> Self {
+        Self::Gone(error)
+    }
+}
+
+impl<K: ErrorKind> From<Unissued> for Refusal<K> {
+    fn from(why: Unissued) -> Self {
+        match why {
+            Unissued::Gone(error) => Self::Gone(error),
+            Unissued::Failed(error) => Self::Said(K::of(&error), Chain(&error).to_string()),
         }
     }
 }

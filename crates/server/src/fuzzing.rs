@@ -5,77 +5,59 @@
 
 use std::fmt::Debug;
 
+use crate::batch::parse::Request;
+use crate::resp::parse::Args;
 use crate::scratch::CHUNK;
-use crate::thrift::message::{self, Front, Unreadable};
+use crate::thrift::message;
+use crate::wire::Parsed;
 use crate::{batch, resp};
-
-#[derive(Debug, PartialEq)]
-enum Outcome<T> {
-    Part,
-    Request(T, usize),
-    Malformed(String),
-}
 
 /// Redis's protocol.
 pub fn resp(bytes: &[u8]) {
-    use resp::parse::{Args, Parsed, request};
     each_request(bytes, |bytes| {
         let mut args = Args::default();
-        match request(bytes, &mut args) {
-            Ok(Parsed::Part) => Outcome::Part,
-            Ok(Parsed::Request(length)) => {
-                let words = (0..args.len()).map(|index| args.get(bytes, index).map(<[u8]>::to_vec));
-                Outcome::Request(words.collect::<Vec<_>>(), length)
-            }
-            Err(error) => Outcome::Malformed(error.to_string()),
-        }
+        let length = resp::parse::request(bytes, &mut args).map_err(str::to_owned)?;
+        let words = (0..args.len()).map(|index| args.get(bytes, index).map(<[u8]>::to_vec));
+        Ok(length.map(|length| (words.collect::<Vec<_>>(), length)))
     });
 }
 
 /// Thrift's framed messages.
 pub fn thrift(bytes: &[u8]) {
-    each_request(bytes, |bytes| match message::front(bytes, CHUNK - message::LENGTH) {
-        Front::Part => Outcome::Part,
-        Front::Frame { frame, length } => Outcome::Request(frame.to_vec(), length),
-        Front::Bad(text) => Outcome::Malformed(text),
+    each_request(bytes, |bytes| {
+        let frame = message::front(bytes, CHUNK - message::LENGTH)?;
+        Ok(frame.map(|(frame, length)| (frame.to_vec(), length)))
     });
     // The message reader only gets whole frames, so these bytes are one.
     match message::read(bytes) {
-        Ok(call) => message::put_i64(&mut Vec::new(), &call.head, 1),
-        Err(Unreadable::Call(head, error)) => message::put_error(&mut Vec::new(), &head, &error),
-        Err(Unreadable::Head(_)) => {}
+        Ok((head, Ok(_))) => message::put_i64(&mut Vec::new(), &head, 1),
+        Ok((head, Err(error))) => message::put_error(&mut Vec::new(), &head, &error),
+        Err(_) => {}
     }
 }
 
 /// The binary batch.
 pub fn batch(bytes: &[u8]) {
-    use batch::parse::{Parsed, request};
-    each_request(bytes, |bytes| match request(bytes) {
-        Ok(Parsed::Part) => Outcome::Part,
-        Ok(Parsed::Ids { name, count, length }) => {
-            Outcome::Request((name.to_vec(), Some(count)), length)
-        }
-        Ok(Parsed::Password { password, length }) => {
-            Outcome::Request((password.to_vec(), None), length)
-        }
-        Err(error) => Outcome::Malformed(error.to_string()),
+    each_request(bytes, |bytes| {
+        Ok(batch::parse::request(bytes)?.map(|(request, length)| match request {
+            Request::Ids { name, count } => ((name.to_vec(), Some(count)), length),
+            Request::Password(password) => ((password.to_vec(), None), length),
+        }))
     });
 }
 
-fn each_request<T: Debug + PartialEq>(mut bytes: &[u8], parse: impl Fn(&[u8]) -> Outcome<T>) {
+fn each_request<T: Debug + PartialEq>(mut bytes: &[u8], parse: impl Fn(&[u8]) -> Parsed<T>) {
     while !bytes.is_empty() {
         let whole = parse(bytes);
         for end in 0..bytes.len() {
             let part = parse(&bytes[..end]);
             match (&part, &whole) {
-                (Outcome::Part, Outcome::Request(_, length)) => {
-                    assert!(end < *length, "late: {whole:?}")
-                }
-                (Outcome::Part, _) => {}
+                (Ok(None), Ok(Some((_, length)))) => assert!(end < *length, "late: {whole:?}"),
+                (Ok(None), _) => {}
                 _ => assert_eq!(part, whole, "after {end} of {} bytes", bytes.len()),
             }
         }
-        let Outcome::Request(_, length) = whole else { return };
+        let Ok(Some((_, length))) = whole else { return };
         assert!((1..=bytes.len()).contains(&length), "a request of {length} bytes");
         bytes = &bytes[length..];
     }

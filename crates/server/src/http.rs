@@ -3,11 +3,9 @@
 mod answer;
 mod body;
 mod dashboard;
-mod events;
 mod health;
 mod ids;
 mod ids_text;
-mod kind;
 mod leaf;
 mod metrics;
 mod pages;
@@ -24,29 +22,26 @@ use std::time::Instant;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Response, StatusCode, header};
+use hyper::{Method, StatusCode, header};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::body::Body;
+use self::answer::Answered;
 use self::request::Asked;
 use crate::listener::Protocol;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
-use crate::wire;
+use crate::wire::{self, Stream};
 
 /// The least buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
 
-pub async fn serve<S>(stream: S, place: &Arc<Place>, shared: &Arc<Shared>)
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+pub async fn serve(stream: impl Stream, place: &Arc<Place>, shared: &Arc<Shared>) {
     let service = service_fn(|request: hyper::Request<Incoming>| async {
         let begin = Instant::now();
         // No path reads a body. Hyper skips a short one, and closes the connection after answering a long one.
-        let (parts, _) = request.into_parts();
-        let response = route(shared, place, Asked::new(parts)).await;
+        let asked = Asked(request.into_parts().0);
+        let (Ok(answer) | Err(answer)) = route(shared, place, &asked).await;
+        let response = answer.into_response(asked);
         let status = response.status();
         let errors = u64::from(status.is_client_error() || status.is_server_error());
         shared.counters(Protocol::Http).answered(1, errors, begin.elapsed());
@@ -79,19 +74,17 @@ pub fn refusal() -> String {
     )
 }
 
-async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Response<Body> {
-    if let Some(text) = site::problem(&asked) {
-        return answer::bad_request(asked, text);
-    }
+async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: &Asked) -> Answered {
+    site::check_host(asked).map_err(answer::bad_request)?;
     let path = asked.path();
     let is_open = matches!(path, "/healthz" | "/readyz" | "/");
-    let is_trusted = is_trusted(shared, &asked);
+    let is_trusted = is_trusted(shared, asked);
     if !is_open && !is_trusted {
-        return answer::unauthorized(asked);
+        let text = "this server asks for a token: send the header `Authorization: Bearer TOKEN`";
+        let refusal = answer::error(StatusCode::UNAUTHORIZED, text);
+        return Err(refusal.with(header::WWW_AUTHENTICATE, "Bearer"));
     }
-    if let Some(text) = site::refusal(shared, &asked) {
-        return answer::error(asked, StatusCode::FORBIDDEN, text);
-    }
+    site::check_origin(shared, asked).map_err(|text| answer::error(StatusCode::FORBIDDEN, text))?;
     // Leaf allows any method.
     if path.strip_prefix("/api/snowflake/get/").is_some_and(is_segment) {
         return leaf::snowflake(shared, asked).await;
@@ -100,9 +93,9 @@ async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Respon
         return leaf::segment(shared, asked).await;
     }
     match path {
-        "/decodeSnowflakeId" => return leaf::decode(shared, asked),
-        "/cache" => return answer::long(shared, asked, pages::cache).await,
-        "/db" => return pages::table(shared, asked).await,
+        "/decodeSnowflakeId" => return Ok(leaf::decode(shared, asked)),
+        "/cache" => return answer::long(shared, pages::cache).await,
+        "/db" => return pages::table(shared).await,
         _ => {}
     }
     let is_known = matches!(
@@ -110,30 +103,27 @@ async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Respon
         "/" | "/healthz" | "/readyz" | "/metrics" | "/v1/ids" | "/v1/events" | "/v1/parse"
     );
     if !is_known && !path.strip_prefix("/v1/parse/").is_some_and(is_segment) {
-        return answer::error(
-            asked,
+        return Err(answer::error(
             StatusCode::NOT_FOUND,
             "there is no such path; there are /v1/ids, /v1/parse/{id}, /v1/events, /healthz, /readyz, /metrics and \
              /, and of Leaf's /api/segment/get/{key}, /api/snowflake/get/{key}, /decodeSnowflakeId, /cache and \
              /db",
-        );
+        ));
     }
-    if !matches!(*asked.method(), Method::GET | Method::HEAD | Method::POST) {
+    if !matches!(asked.0.method, Method::GET | Method::HEAD | Method::POST) {
         let text = "the method is not GET, HEAD or POST";
-        let mut response = answer::error(asked, StatusCode::METHOD_NOT_ALLOWED, text);
-        let allowed = header::HeaderValue::from_static("GET, HEAD, POST");
-        response.headers_mut().insert(header::ALLOW, allowed);
-        return response;
+        let refusal = answer::error(StatusCode::METHOD_NOT_ALLOWED, text);
+        return Err(refusal.with(header::ALLOW, "GET, HEAD, POST"));
     }
     match path {
-        "/" => dashboard::page(asked),
-        "/healthz" => health::liveness(shared, asked),
+        "/" => Ok(dashboard::page()),
+        "/healthz" => Ok(health::liveness(shared)),
         "/readyz" => {
             let shared = Arc::clone(shared);
             let answer = if is_trusted { health::readiness } else { health::public_readiness };
-            answer::beside(move || answer(&shared, asked)).await
+            Ok(answer::beside(move || answer(&shared)).await)
         }
-        "/metrics" => answer::long(shared, asked, metrics::answer).await,
+        "/metrics" => answer::long(shared, metrics::answer).await,
         "/v1/ids" => ids::answer(shared, asked).await,
         "/v1/events" => watch::answer(shared, place, asked),
         _ => parse::answer(shared, asked).await,

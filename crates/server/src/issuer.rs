@@ -1,6 +1,5 @@
 //! The source of a name's ids: a uid generator or a tag's segments.
 
-use std::fmt;
 use std::sync::Arc;
 
 use uidring::adapter::Chain;
@@ -10,6 +9,7 @@ use uidring::{CachedUidGenerator, Layout, PerThreadGenerator, Uid, UidGenerator}
 use crate::error::IssueError;
 
 /// A source of ids that all connections share.
+#[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one per name")]
 pub enum Issuer {
     /// Uids in one order over all connections.
@@ -73,22 +73,14 @@ impl Issuer {
     ///
     /// As [`take`](Self::take). Ids already appended remain valid.
     pub async fn fill(&self, out: &mut Vec<u64>, count: usize) -> Result<(), IssueError> {
-        match self {
-            Self::Ordered(generator) => {
-                let mut uids = Vec::with_capacity(count);
-                let done = generator.fill_async(&mut uids, count).await;
-                out.extend(uids.into_iter().map(Uid::get));
-                done?;
-            }
-            Self::PerThread(handle) => {
-                let mut uids = Vec::with_capacity(count);
-                let done = handle.fill_async(&mut uids, count).await;
-                out.extend(uids.into_iter().map(Uid::get));
-                done?;
-            }
-            Self::Segment(handle) => handle.fill_async(out, count).await?,
-        }
-        Ok(())
+        let mut uids = Vec::with_capacity(if self.layout().is_some() { count } else { 0 });
+        let done = match self {
+            Self::Ordered(generator) => generator.fill_async(&mut uids, count).await,
+            Self::PerThread(handle) => handle.fill_async(&mut uids, count).await,
+            Self::Segment(handle) => return Ok(handle.fill_async(out, count).await?),
+        };
+        out.extend(uids.into_iter().map(Uid::get));
+        Ok(done?)
     }
 
     /// Reserves `count` consecutive ids, and returns the last one. Ids are skipped if a tick or segment ends too early.
@@ -154,16 +146,6 @@ impl Issuer {
             Self::Ordered(generator) => Some(generator),
             Self::PerThread(handle) => Some(handle.generator()),
             Self::Segment(_) => None,
-        }
-    }
-}
-
-impl fmt::Debug for Issuer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ordered(_) => f.write_str("Ordered"),
-            Self::PerThread(_) => f.write_str("PerThread"),
-            Self::Segment(handle) => f.debug_tuple("Segment").field(&handle.name()).finish(),
         }
     }
 }

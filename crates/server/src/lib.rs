@@ -36,4 +36,4 @@ pub use crate::listener::{Listener, Protocol};
 pub use crate::names::{Name, Names};
 pub use crate::server::{Running, Server};
 pub use crate::stats::ProtocolStats;
-pub use crate::tls::{TlsError, certificate_begins, certificate_ends};
+pub use crate::tls::{TlsError, certificate_validity};

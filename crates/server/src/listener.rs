@@ -1,10 +1,11 @@
 //! Where a server listens, and for which protocol.
 
 use std::fmt;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 #[cfg(unix)]
 use std::path::Path;
+
+use socket2::Socket;
 
 /// The protocol of a listener's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,30 +56,33 @@ pub(crate) struct Ends {
 /// A bound socket and its clients' protocol.
 #[derive(Debug)]
 pub struct Listener {
-    pub(crate) protocol: Protocol,
+    protocol: Protocol,
     address: String,
-    pub(crate) socket: Socket,
-}
-
-#[derive(Debug)]
-pub(crate) enum Socket {
-    Tcp(TcpListener),
+    is_local: bool,
     #[cfg(unix)]
-    Unix(std::os::unix::net::UnixListener),
+    pub(crate) is_unix: bool,
+    pub(crate) socket: Socket,
 }
 
 impl Listener {
     /// Listens on a TCP socket.
     pub fn tcp(protocol: Protocol, socket: TcpListener) -> Self {
         let address = socket.local_addr();
-        let address = address.map_or_else(|error| error.to_string(), |at| at.to_string());
-        Self { protocol, address, socket: Socket::Tcp(socket) }
+        Self {
+            protocol,
+            is_local: address.as_ref().is_ok_and(|at| at.ip().is_loopback()),
+            address: address.map_or_else(|error| error.to_string(), |at| at.to_string()),
+            #[cfg(unix)]
+            is_unix: false,
+            socket: socket.into(),
+        }
     }
 
     /// Listens on a Unix socket with this path.
     #[cfg(unix)]
     pub fn unix(protocol: Protocol, socket: std::os::unix::net::UnixListener, path: &Path) -> Self {
-        Self { protocol, address: path.display().to_string(), socket: Socket::Unix(socket) }
+        let address = path.display().to_string();
+        Self { protocol, address, is_local: true, is_unix: true, socket: socket.into() }
     }
 
     /// Returns the clients' protocol.
@@ -93,20 +97,6 @@ impl Listener {
 
     /// Whether only this host can reach it.
     pub fn is_local(&self) -> bool {
-        match &self.socket {
-            Socket::Tcp(socket) => socket.local_addr().is_ok_and(|at| at.ip().is_loopback()),
-            #[cfg(unix)]
-            Socket::Unix(_) => true,
-        }
-    }
-
-    /// Clones the socket.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let socket = match &self.socket {
-            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
-            #[cfg(unix)]
-            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
-        };
-        Ok(Self { protocol: self.protocol, address: self.address.clone(), socket })
+        self.is_local
     }
 }

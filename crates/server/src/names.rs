@@ -1,6 +1,6 @@
 //! The names that clients can ask for.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
@@ -54,9 +54,7 @@ impl Name {
     pub fn origin(&self) -> Option<&str> {
         self.origin.get().map(String::as_str)
     }
-}
 
-impl Name {
     /// Whether it is a tag that was missing when the table was last read.
     pub(crate) fn is_removed(&self) -> bool {
         let Issuer::Segment(handle) = &self.issuer else { return false };
@@ -77,7 +75,7 @@ pub(crate) type ReadRows = dyn Fn() -> Result<Vec<SegmentTag>, Error> + Send + S
 #[derive(Clone, Default)]
 pub struct Names {
     default: Option<Arc<Name>>,
-    own: HashMap<String, Arc<Name>>,
+    own: BTreeMap<String, Arc<Name>>,
     segments: Option<Arc<SegmentGenerator>>,
     rows: Option<Arc<ReadRows>>,
     /// Tags that were asked for, including deleted ones.
@@ -279,10 +277,8 @@ impl Names {
     }
 
     fn list_of(&self, tags: &BTreeSet<String>) -> Vec<Arc<Name>> {
-        let mut own: Vec<_> = self.own.values().map(Arc::clone).collect();
-        own.sort_by(|a, b| a.text.cmp(&b.text));
-        own.extend(tags.iter().filter_map(|tag| self.get(tag)));
-        own
+        let own = self.own.values().map(Arc::clone);
+        own.chain(tags.iter().filter_map(|tag| self.get(tag))).collect()
     }
 
     /// Returns the texts of all names, in no order.

@@ -1,5 +1,6 @@
 //! A connection's place in the server, which tells it to end if the server stops or the client is idle or slow.
 
+use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -65,9 +66,9 @@ pub struct Seats {
 
 #[derive(Debug, Default)]
 struct Taken {
-    seats: Vec<Option<Arc<Seat>>>,
-    free: Vec<usize>,
-    count: usize,
+    /// By number.
+    seats: HashMap<u64, Arc<Seat>>,
+    last: u64,
     draining: bool,
 }
 
@@ -91,7 +92,7 @@ impl Seats {
     /// Seats a connection. Gives the stream back if there is no room.
     pub fn sit<S>(self: &Arc<Self>, stream: S) -> Result<Seated<S>, S> {
         let mut taken = self.lock();
-        if taken.count >= self.limit {
+        if taken.seats.len() >= self.limit {
             return Err(stream);
         }
         let seat = Arc::new(Seat::default());
@@ -100,22 +101,16 @@ impl Seats {
             seat.told.store(Farewell::Draining as u8, Ordering::Relaxed);
         }
         seat.wait(Waits::ForRequest, self.now());
-        taken.count += 1;
-        let index = match taken.free.pop() {
-            Some(index) => index,
-            None => {
-                taken.seats.push(None);
-                taken.seats.len() - 1
-            }
-        };
-        taken.seats[index] = Some(Arc::clone(&seat));
+        taken.last += 1;
+        let number = taken.last;
+        taken.seats.insert(number, Arc::clone(&seat));
         drop(taken);
-        let place = Arc::new(Place { seat, seats: Arc::clone(self), index });
+        let place = Arc::new(Place { seat, seats: Arc::clone(self), number });
         Ok(Seated { stream, place, looked: None, has_ended: false })
     }
 
     pub fn count(&self) -> usize {
-        self.lock().count
+        self.lock().seats.len()
     }
 
     fn now(&self) -> u64 {
@@ -126,7 +121,7 @@ impl Seats {
     pub fn sweep(&self, since_start: Duration) {
         let now = millis(since_start);
         self.now.store(now, Ordering::Relaxed);
-        for seat in self.lock().seats.iter().flatten() {
+        for seat in self.lock().seats.values() {
             let (waits, since) = seat.state();
             let waited = now.saturating_sub(since);
             if waits == Waits::ForRequest as u8 && waited >= self.idle {
@@ -141,7 +136,7 @@ impl Seats {
     pub fn drain(&self) {
         let mut taken = self.lock();
         taken.draining = true;
-        for seat in taken.seats.iter().flatten() {
+        for seat in taken.seats.values() {
             seat.tell(Farewell::Draining);
         }
     }
@@ -213,7 +208,7 @@ impl Seat {
 pub struct Place {
     seat: Arc<Seat>,
     seats: Arc<Seats>,
-    index: usize,
+    number: u64,
 }
 
 impl Place {
@@ -240,10 +235,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.seats.lock();
-        taken.seats[self.index] = None;
-        taken.free.push(self.index);
-        taken.count -= 1;
+        self.seats.lock().seats.remove(&self.number);
     }
 }
 

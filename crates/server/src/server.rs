@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
@@ -17,16 +17,18 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::ServeError;
 use crate::http_state::HttpState;
 use crate::limits::{Budget, Limits};
-use crate::listener::{Ends, Listener, Protocol, Socket};
+use crate::listener::{Ends, Listener, Protocol};
 use crate::names::Names;
 use crate::seat::{Place, SWEEP, Seated, Seats};
 use crate::secret::Secret;
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 use crate::tls::{self, TlsError};
+use crate::wire::{self, Stream};
 use crate::{batch, http, resp, thrift};
 
 /// A server that has not started yet.
+#[derive(Default)]
 pub struct Server {
     listeners: Vec<Listener>,
     limits: Limits,
@@ -35,22 +37,10 @@ pub struct Server {
     tls: Option<TlsAcceptor>,
 }
 
-impl Default for Server {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Server {
     /// Creates a server without listeners.
     pub fn new() -> Self {
-        Self {
-            listeners: Vec::new(),
-            limits: Limits::default(),
-            threads: 1,
-            password: None,
-            tls: None,
-        }
+        Self::default()
     }
 
     /// Adds a listener.
@@ -70,7 +60,7 @@ impl Server {
     /// Sets how many threads serve, at least one. The default is one.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
+        self.threads = threads;
         self
     }
 
@@ -111,14 +101,8 @@ impl Server {
         });
         let (stop, _) = watch::channel(());
         let mut running = Running { shared, stop: Some(stop), threads: Vec::new() };
-        for number in 0..self.threads {
-            let listeners = self.listeners.iter().map(|listener| {
-                listener.try_clone().map_err(|cause| ServeError::Listener {
-                    address: listener.address().to_owned(),
-                    cause,
-                })
-            });
-            running.add_thread(number, listeners.collect::<Result<_, _>>()?)?;
+        for number in 0..self.threads.max(1) {
+            running.add_thread(number, &self.listeners)?;
         }
         Ok(running)
     }
@@ -133,7 +117,7 @@ pub struct Running {
 }
 
 impl Running {
-    fn add_thread(&mut self, number: usize, listeners: Vec<Listener>) -> Result<(), ServeError> {
+    fn add_thread(&mut self, number: usize, listeners: &[Listener]) -> Result<(), ServeError> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             // For pages about all names, one at a time, and for shorter work.
@@ -142,28 +126,24 @@ impl Running {
             .build();
         let runtime = runtime.map_err(ServeError::Thread)?;
         let stop = self.stop.as_ref().expect("it runs").subscribe();
+        let shared = Arc::clone(&self.shared);
         // Register the sockets here, so that the caller sees failures.
         let guard = runtime.enter();
         let mut accepting = Vec::new();
         for listener in listeners {
-            let (protocol, address) = (listener.protocol, listener.address().to_owned());
-            let listening = Listening::new(listener.socket)
-                .map_err(|cause| ServeError::Listener { address, cause })?;
-            accepting.push((protocol, listening));
+            let listening = Listening::new(listener).map_err(|cause| ServeError::Listener {
+                address: listener.address().to_owned(),
+                cause,
+            })?;
+            let (protocol, shared) = (listener.protocol(), Arc::clone(&shared));
+            accepting.push(tokio::spawn(accept_all(listening, protocol, shared, stop.clone())));
+        }
+        if number == 0 {
+            tokio::spawn(sweep(Arc::clone(&shared)));
         }
         drop(guard);
-        let shared = Arc::clone(&self.shared);
         let serve = move || {
             runtime.block_on(async move {
-                let accepting: Vec<_> = accepting
-                    .into_iter()
-                    .map(|(protocol, listening)| {
-                        tokio::spawn(accept(listening, protocol, Arc::clone(&shared), stop.clone()))
-                    })
-                    .collect();
-                if number == 0 {
-                    tokio::spawn(sweep(Arc::clone(&shared)));
-                }
                 for accepting in accepting {
                     // They end when the server stops.
                     let _ = accepting.await;
@@ -238,11 +218,6 @@ impl Drop for Running {
     }
 }
 
-async fn stopped(mut stop: watch::Receiver<()>) {
-    // Fails once the sender is gone.
-    let _ = stop.changed().await;
-}
-
 async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;
@@ -257,129 +232,96 @@ enum Listening {
     Unix(UnixListener),
 }
 
+/// The longest queue to drain. A stopping server does not accept connections forever.
+const BACKLOG: usize = 4096;
+
 impl Listening {
-    fn new(socket: Socket) -> io::Result<Self> {
-        Ok(match socket {
-            Socket::Tcp(socket) => {
-                socket.set_nonblocking(true)?;
-                deepen(SockRef::from(&socket))?;
-                Self::Tcp(TcpListener::from_std(socket)?)
-            }
+    fn new(listener: &Listener) -> io::Result<Self> {
+        let socket = listener.socket.try_clone()?;
+        socket.set_nonblocking(true)?;
+        // Allow the longest queue of unaccepted connections that the system permits. The standard library asks for a
+        // short one.
+        socket.listen(i32::MAX)?;
+        #[cfg(unix)]
+        if listener.is_unix {
+            return Ok(Self::Unix(UnixListener::from_std(socket.into())?));
+        }
+        Ok(Self::Tcp(TcpListener::from_std(socket.into())?))
+    }
+
+    /// Accepts a connection.
+    async fn accept(&self, protocol: Protocol, shared: &Arc<Shared>) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => seat_tcp(socket.accept().await?.0, protocol, shared)?,
             #[cfg(unix)]
-            Socket::Unix(socket) => {
-                socket.set_nonblocking(true)?;
-                deepen(SockRef::from(&socket))?;
-                Self::Unix(UnixListener::from_std(socket)?)
+            Self::Unix(socket) => seat(socket.accept().await?.0, protocol, None, None, shared),
+        }
+        Ok(())
+    }
+
+    /// Accepts the connections in the queue, without the runtime's events.
+    fn accept_the_rest(&self, protocol: Protocol, shared: &Arc<Shared>) -> io::Result<()> {
+        let socket = match self {
+            Self::Tcp(socket) => SockRef::from(socket),
+            #[cfg(unix)]
+            Self::Unix(socket) => SockRef::from(socket),
+        };
+        for _ in 0..BACKLOG {
+            let (stream, _) = socket.accept()?;
+            stream.set_nonblocking(true)?;
+            match self {
+                Self::Tcp(_) => seat_tcp(TcpStream::from_std(stream.into())?, protocol, shared)?,
+                #[cfg(unix)]
+                Self::Unix(_) => {
+                    seat(UnixStream::from_std(stream.into())?, protocol, None, None, shared);
+                }
             }
-        })
+        }
+        Ok(())
     }
 }
 
-/// Allows the longest queue of unaccepted connections that the system permits. The standard library asks for a short
-/// one.
-fn deepen(socket: SockRef<'_>) -> io::Result<()> {
-    socket.listen(i32::MAX)
-}
-
-async fn accept(
+async fn accept_all(
     listening: Listening,
     protocol: Protocol,
     shared: Arc<Shared>,
-    stop: watch::Receiver<()>,
+    mut stop: watch::Receiver<()>,
 ) {
-    let mut stop = std::pin::pin!(stopped(stop));
     loop {
-        let accepted = async {
-            match &listening {
-                Listening::Tcp(socket) => {
-                    socket.accept().await.map(|(stream, _)| Accepted::Tcp(stream))
-                }
-                #[cfg(unix)]
-                Listening::Unix(socket) => {
-                    socket.accept().await.map(|(stream, _)| Accepted::Unix(stream))
-                }
-            }
-        };
         let accepted = tokio::select! {
-            accepted = accepted => accepted,
-            () = &mut stop => break,
+            accepted = listening.accept(protocol, &shared) => accepted,
+            // Fails once the sender is gone.
+            _ = stop.changed() => break,
         };
-        if let Err(error) = accepted.and_then(|stream| seat(stream, protocol, &shared)) {
+        if let Err(error) = accepted {
             tracing::warn!(%protocol, %error, "a connection could not be accepted");
             // There may be too many open files. Wait until some are closed.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
     // Answer those that have already connected.
-    let _ = accept_the_rest(listening, protocol, &shared);
+    let _ = listening.accept_the_rest(protocol, &shared);
 }
 
-/// The longest queue to drain. A stopping server does not accept connections forever.
-const BACKLOG: usize = 4096;
-
-/// Accepts the connections in the queue, without the runtime's events.
-fn accept_the_rest(
-    listening: Listening,
-    protocol: Protocol,
-    shared: &Arc<Shared>,
-) -> io::Result<()> {
-    match listening {
-        Listening::Tcp(socket) => {
-            let socket = socket.into_std()?;
-            for _ in 0..BACKLOG {
-                let (stream, _) = socket.accept()?;
-                stream.set_nonblocking(true)?;
-                seat(Accepted::Tcp(TcpStream::from_std(stream)?), protocol, shared)?;
-            }
-        }
-        #[cfg(unix)]
-        Listening::Unix(socket) => {
-            let socket = socket.into_std()?;
-            for _ in 0..BACKLOG {
-                let (stream, _) = socket.accept()?;
-                stream.set_nonblocking(true)?;
-                seat(Accepted::Unix(UnixStream::from_std(stream)?), protocol, shared)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-enum Accepted {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
-}
-
-fn seat(stream: Accepted, protocol: Protocol, shared: &Arc<Shared>) -> io::Result<()> {
-    match stream {
-        Accepted::Tcp(stream) => {
-            // Answers are written whole, and must not wait for more.
-            stream.set_nodelay(true)?;
-            let ends = match protocol {
-                Protocol::Redis => {
-                    Some(Ends { here: stream.local_addr()?, there: stream.peer_addr()? })
-                }
-                _ => None,
-            };
-            begin(stream, protocol, ends, shared.tls(), shared);
-        }
-        #[cfg(unix)]
-        Accepted::Unix(stream) => begin(stream, protocol, None, None, shared),
-    }
+fn seat_tcp(stream: TcpStream, protocol: Protocol, shared: &Arc<Shared>) -> io::Result<()> {
+    // Answers are written whole, and must not wait for more.
+    stream.set_nodelay(true)?;
+    let ends = match protocol {
+        Protocol::Redis => Some(Ends { here: stream.local_addr()?, there: stream.peer_addr()? }),
+        _ => None,
+    };
+    seat(stream, protocol, ends, shared.tls(), shared);
     Ok(())
 }
 
 /// Serves a connection in its own task, or tells it that there is no room.
-fn begin<S>(
-    stream: S,
+fn seat(
+    stream: impl Stream,
     protocol: Protocol,
     ends: Option<Ends>,
     tls: Option<TlsAcceptor>,
     shared: &Arc<Shared>,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) {
     let counters = shared.counters(protocol);
     match shared.seats.sit(stream) {
         Ok(stream) => {
@@ -395,55 +337,48 @@ fn begin<S>(
     }
 }
 
-async fn greet<S>(
-    stream: Seated<S>,
+async fn greet(
+    stream: Seated<impl Stream>,
     protocol: Protocol,
     ends: Option<Ends>,
     tls: Option<TlsAcceptor>,
     shared: Arc<Shared>,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) {
     let place = Arc::clone(stream.place());
-    match tls {
-        None => serve(stream, protocol, ends, place, shared).await,
-        // Boxed, to keep it out of other connections' futures. The timeout covers the whole handshake.
-        Some(tls) => {
-            let encrypted = async {
-                match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => {
-                        place.is_between_requests();
-                        serve(stream, protocol, ends, place, shared).await;
-                    }
-                    Ok(Err(error)) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
-                    Err(_) => tracing::debug!(%protocol, "a client did not end its greeting"),
-                }
-            };
-            Box::pin(encrypted).await;
+    let Some(tls) = tls else { return serve(stream, protocol, ends, place, shared).await };
+    // Boxed, to keep it out of other connections' futures. The timeout covers the whole handshake.
+    let encrypted = async {
+        match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                place.is_between_requests();
+                serve(stream, protocol, ends, place, shared).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
+            Err(_) => tracing::debug!(%protocol, "a client did not end its greeting"),
         }
-    }
+    };
+    Box::pin(encrypted).await;
 }
 
-async fn serve<S>(
-    stream: S,
+async fn serve(
+    stream: impl Stream,
     protocol: Protocol,
     ends: Option<Ends>,
     place: Arc<Place>,
     shared: Arc<Shared>,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) {
     match protocol {
-        Protocol::Redis => resp::serve(stream, ends, &place, &shared).await,
+        Protocol::Redis => {
+            wire::serve(stream, &place, &mut resp::Session::new(&shared, ends)).await;
+        }
         Protocol::Http => http::serve(stream, &place, &shared).await,
-        Protocol::Thrift => thrift::serve(stream, &place, &shared).await,
-        Protocol::Batch => batch::serve(stream, &place, &shared).await,
+        Protocol::Thrift => wire::serve(stream, &place, &mut thrift::Session::new(&shared)).await,
+        Protocol::Batch => wire::serve(stream, &place, &mut batch::Session::new(&shared)).await,
     }
 }
 
 /// Tells the client that there is no room, but does not wait if it does not read.
-async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, protocol: Protocol) {
-    use tokio::io::AsyncWriteExt;
+async fn refuse(mut stream: impl Stream, protocol: Protocol) {
     let text: Vec<u8> = match protocol {
         Protocol::Redis => "-ERR max number of clients reached\r\n".into(),
         Protocol::Http => http::refusal().into(),

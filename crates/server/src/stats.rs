@@ -22,6 +22,14 @@ impl NameCounters {
         self.errors[protocol as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a request for ids.
+    pub fn count<T, E>(&self, protocol: Protocol, ids: u64, done: &Result<T, E>) {
+        match done {
+            Ok(_) => self.issued(protocol, ids),
+            Err(_) => self.failed(protocol),
+        }
+    }
+
     /// Returns the ids issued over a protocol, and the failed requests.
     pub fn get(&self, protocol: Protocol) -> (u64, u64) {
         let index = protocol as usize;
@@ -33,26 +41,23 @@ impl NameCounters {
 const BUCKETS: usize = 4 * 40;
 
 /// What the connections of one protocol have done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ProtocolCounters {
     connections: AtomicU64,
     refused: AtomicU64,
     requests: AtomicU64,
     errors: AtomicU64,
     nanos: AtomicU64,
-    times: [AtomicU64; BUCKETS],
+    times: Times,
 }
 
-impl Default for ProtocolCounters {
+/// How many requests took how long.
+#[derive(Debug)]
+struct Times([AtomicU64; BUCKETS]);
+
+impl Default for Times {
     fn default() -> Self {
-        Self {
-            connections: AtomicU64::default(),
-            refused: AtomicU64::default(),
-            requests: AtomicU64::default(),
-            errors: AtomicU64::default(),
-            nanos: AtomicU64::default(),
-            times: [const { AtomicU64::new(0) }; BUCKETS],
-        }
+        Self([const { AtomicU64::new(0) }; BUCKETS])
     }
 }
 
@@ -76,12 +81,12 @@ impl ProtocolCounters {
         let power = nanos.ilog2();
         let quarter = (nanos >> (power - 2)) & 3;
         let index = (power as usize - 2) * 4 + quarter as usize;
-        self.times[index.min(BUCKETS - 1)].fetch_add(requests, Ordering::Relaxed);
+        self.times.0[index.min(BUCKETS - 1)].fetch_add(requests, Ordering::Relaxed);
     }
 
     /// Returns a snapshot of the counters.
     pub fn stats(&self) -> ProtocolStats {
-        let times = self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let times = self.times.0.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         ProtocolStats {
             connections: self.connections.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),

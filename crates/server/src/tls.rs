@@ -1,5 +1,6 @@
 //! TLS for listeners.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -11,7 +12,6 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use uidring::adapter::{Chain, error_traits};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
-use x509_cert::time::Validity;
 
 /// Why a certificate and its key cannot be used.
 #[derive(thiserror::Error)]
@@ -33,33 +33,21 @@ pub enum TlsError {
 
 error_traits!(TlsError);
 
-/// Returns when the first of these PEM certificates expires.
+/// Returns when all of these PEM certificates are valid.
 ///
 /// # Errors
 ///
 /// [`TlsError`] if they are not certificates.
-pub fn certificate_ends(certificates: &[u8]) -> Result<SystemTime, TlsError> {
-    let ends = validities(certificates)?.into_iter().map(|validity| validity.not_after);
-    ends.map(|time| time.to_system_time()).min().ok_or(TlsError::NoCertificate)
-}
-
-/// Returns when the last of these PEM certificates becomes valid.
-///
-/// # Errors
-///
-/// [`TlsError`] if they are not certificates.
-pub fn certificate_begins(certificates: &[u8]) -> Result<SystemTime, TlsError> {
-    let begins = validities(certificates)?.into_iter().map(|validity| validity.not_before);
-    begins.map(|time| time.to_system_time()).max().ok_or(TlsError::NoCertificate)
-}
-
-fn validities(certificates: &[u8]) -> Result<Vec<Validity>, TlsError> {
-    let certificates = chain(certificates)?.into_iter().map(|der| {
+pub fn certificate_validity(certificates: &[u8]) -> Result<Range<SystemTime>, TlsError> {
+    let (mut begins, mut ends) = (Vec::new(), Vec::new());
+    for der in chain(certificates)? {
         let certificate = Certificate::from_der(&der);
         let certificate = certificate.map_err(|error| TlsError::Certificates(error.to_string()))?;
-        Ok(certificate.tbs_certificate.validity)
-    });
-    certificates.collect()
+        begins.push(certificate.tbs_certificate.validity.not_before.to_system_time());
+        ends.push(certificate.tbs_certificate.validity.not_after.to_system_time());
+    }
+    let valid = begins.into_iter().max().zip(ends.into_iter().min());
+    valid.map(|(begin, end)| begin..end).ok_or(TlsError::NoCertificate)
 }
 
 /// Shows nothing of the contents, which may be secret.

@@ -11,10 +11,18 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use crate::answers::{Answers, at_once};
 use crate::client::Client;
 use crate::scratch::{self, Scratch};
-use crate::seat::Place;
+use crate::seat::{Farewell, Place};
 
 /// How long a client has to receive the answer that explains why its connection ends.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// A connection's bytes.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+
+/// The request at the front of some bytes and its length, or why there cannot be one; `None` if it is incomplete.
+pub type Parsed<T, E = String> = Result<Option<(T, usize)>, E>;
 
 /// The length of the answered request; `None` if it is incomplete.
 pub type Answered = io::Result<Option<usize>>;
@@ -30,14 +38,26 @@ pub trait Session {
     fn is_amid_request(&self) -> bool {
         false
     }
+
+    /// What to tell a client that did not end its request in time.
+    fn goodbye() -> Vec<u8>;
 }
 
 /// Answers a connection's requests until it ends.
-pub async fn converse<S, T>(stream: &mut S, place: &Place, session: &mut T) -> io::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin,
-    T: Session,
-{
+pub async fn serve<T: Session>(mut stream: impl Stream, place: &Place, session: &mut T) {
+    // On an error, the client is gone or was told why.
+    let _ = converse(&mut stream, place, session).await;
+    // Only amid a request: otherwise the client would take this for the answer to its next one.
+    if place.farewell() == Some(Farewell::Slow) {
+        write_at_once(&mut stream, &T::goodbye()).await;
+    }
+}
+
+async fn converse<T: Session>(
+    stream: &mut impl Stream,
+    place: &Place,
+    session: &mut T,
+) -> io::Result<()> {
     // The incomplete request at the end of the last read.
     let mut begun = Vec::new();
     loop {
@@ -76,7 +96,7 @@ where
 }
 
 /// Reads and discards for a while. Closing a socket with unread bytes could lose the last answer.
-async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
+async fn linger(stream: &mut impl Stream) -> io::Result<()> {
     // On the heap, because an array would enlarge each connection's future.
     let mut bytes = vec![0; 1024];
     let discard = async {
@@ -88,7 +108,7 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result
 }
 
 /// Waits for bytes without holding a buffer. Returns them behind the earlier ones.
-async fn read<S: AsyncRead + Unpin>(stream: &mut S, begun: &[u8]) -> io::Result<(Scratch, usize)> {
+async fn read(stream: &mut impl Stream, begun: &[u8]) -> io::Result<(Scratch, usize)> {
     poll_fn(|context| {
         let mut scratch = scratch::take();
         scratch.input[..begun.len()].copy_from_slice(begun);
@@ -106,7 +126,7 @@ async fn read<S: AsyncRead + Unpin>(stream: &mut S, begun: &[u8]) -> io::Result<
 }
 
 /// Writes the answers. While waiting for the client, it keeps only what is left.
-async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::Result<()> {
+async fn write(stream: &mut impl Stream, scratch: Scratch) -> io::Result<()> {
     let mut done = 0;
     let output = &scratch.output;
     let rest = poll_fn(|context| {
@@ -128,6 +148,6 @@ async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::R
 }
 
 /// Writes what fits at once, without waiting for the client.
-pub async fn write_at_once<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) {
+pub async fn write_at_once(stream: &mut impl Stream, bytes: &[u8]) {
     let _ = at_once(pin!(stream.write_all(bytes))).await;
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use uidring::Timestamp;
-use uidring_server::{Running, Server, TlsError, certificate_begins, certificate_ends};
+use uidring_server::{Running, Server, TlsError, certificate_validity};
 use uidring_store::{check_path, read_private_file, read_small_file};
 
 use super::args::ServeArgs;
@@ -163,10 +163,9 @@ struct Validity {
 
 impl Validity {
     fn of(args: &ServeArgs, certificates: &[u8]) -> Result<Self, Failure> {
-        let end = certificate_ends(certificates).map_err(|error| unfit(args, &error))?;
-        let begin = certificate_begins(certificates).map_err(|error| unfit(args, &error))?;
+        let valid = certificate_validity(certificates).map_err(|error| unfit(args, &error))?;
         let path = args.tls_cert.as_ref().map(|path| path.display().to_string());
-        Ok(Self { path: path.unwrap_or_default(), begin, end })
+        Ok(Self { path: path.unwrap_or_default(), begin: valid.start, end: valid.end })
     }
 
     /// Says why clients reject them now.

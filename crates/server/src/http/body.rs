@@ -2,33 +2,29 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::body::{Bytes, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::events::Events;
+use super::watch::Events;
 
 /// How many bytes are written at a time.
 const PIECE: usize = 32 * 1024;
 
 pub enum Body {
-    Empty,
     /// Bytes, sent in pieces, and the permit for their memory if they may be many.
-    Bytes {
-        bytes: Bytes,
-        _room: Option<Room>,
-    },
+    Bytes(Bytes, Option<Room>),
     /// A watcher's events, until the connection ends.
-    Events(Box<Events>),
+    Events(Events),
 }
 
 /// A permit for memory, until the last piece of a body is taken.
 pub type Room = OwnedSemaphorePermit;
 
-impl Body {
-    pub fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self::Bytes { bytes: bytes.into(), _room: None }
+impl<B: Into<Bytes>> From<B> for Body {
+    fn from(bytes: B) -> Self {
+        Self::Bytes(bytes.into(), None)
     }
 }
 
@@ -40,20 +36,15 @@ impl hyper::body::Body for Body {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let this = self.get_mut();
-        let piece = match this {
-            Self::Empty => None,
-            Self::Bytes { bytes, .. } => {
+        let piece = match self.get_mut() {
+            Self::Bytes(bytes, room) => {
                 let piece = bytes.split_to(bytes.len().min(PIECE));
                 if bytes.is_empty() {
-                    *this = Self::Empty;
+                    *room = None;
                 }
-                Some(piece)
+                (!piece.is_empty()).then_some(piece)
             }
-            Self::Events(events) => match events.poll_next(context) {
-                Poll::Ready(event) => event,
-                Poll::Pending => return Poll::Pending,
-            },
+            Self::Events(events) => ready!(events.poll_next(context)),
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
@@ -64,8 +55,7 @@ impl hyper::body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Empty => SizeHint::with_exact(0),
-            Self::Bytes { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
+            Self::Bytes(bytes, _) => SizeHint::with_exact(bytes.len() as u64),
             Self::Events(_) => SizeHint::default(),
         }
     }

@@ -1,10 +1,6 @@
 //! `/`: one self-contained page, which asks for the token if necessary, and shows `/v1/events`.
 
-use hyper::Response;
-
-use super::answer;
-use super::body::Body;
-use super::request::Asked;
+use super::answer::{self, Answer};
 
 const PAGE: &str = include_str!("dashboard.html");
 
@@ -14,8 +10,8 @@ const POLICY: &str = "default-src 'none'; \
     script-src 'sha256-4Tzc0rieFEP8R2+1vaQ97EC50pp069ZpUOINOg2g7/k='; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub fn page(asked: Asked) -> Response<Body> {
-    answer::page(asked, POLICY, Body::whole(PAGE))
+pub fn page() -> Answer {
+    answer::page(POLICY, PAGE)
 }
 
 #[cfg(test)]

@@ -3,12 +3,10 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 use serde_json::json;
 
-use super::answer;
-use super::body::Body;
-use super::request::Asked;
+use super::answer::{self, Answer};
 use crate::names::SHOWN;
 use crate::shared::Shared;
 
@@ -16,16 +14,16 @@ const PUBLIC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Fails only for a lost lease. A restart cures nothing else, and would stop the names that still issue ids. Names are
 /// not shown, because anybody may ask.
-pub fn liveness(shared: &Shared, asked: Asked) -> Response<Body> {
+pub fn liveness(shared: &Shared) -> Answer {
     if !shared.names.any_lost_lease() {
-        return answer::text(asked, "ok\n");
+        return Answer::new(answer::TEXT, "ok\n");
     }
     let text = "a name has lost the lease of its worker id, and gets another only when the server is restarted";
-    answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text)
+    answer::error(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 /// Says which names fail, and why.
-pub fn readiness(shared: &Shared, asked: Asked) -> Response<Body> {
+pub fn readiness(shared: &Shared) -> Answer {
     let names = shared.names.list();
     let (mut failing, mut not_shown) = (Vec::new(), 0);
     for name in &names {
@@ -43,12 +41,12 @@ pub fn readiness(shared: &Shared, asked: Asked) -> Response<Body> {
         "failing": failing,
         "failing_not_shown": not_shown,
     });
-    answer::json(asked, status(failing.is_empty()), &value)
+    answer::json(status(failing.is_empty()), &value)
 }
 
 /// For a client without the password, such as Kubernetes' probe: says only whether a name fails. All of them share a
 /// check a second, because each check takes a uid of every generator.
-pub fn public_readiness(shared: &Shared, asked: Asked) -> Response<Body> {
+pub fn public_readiness(shared: &Shared) -> Answer {
     let mut last = shared.http.readiness.lock().unwrap_or_else(PoisonError::into_inner);
     let is_ready = match *last {
         Some((checked, is_ready)) if checked.elapsed() < PUBLIC_INTERVAL => is_ready,
@@ -58,7 +56,7 @@ pub fn public_readiness(shared: &Shared, asked: Asked) -> Response<Body> {
             is_ready
         }
     };
-    answer::json(asked, status(is_ready), &json!({ "ready": is_ready }))
+    answer::json(status(is_ready), &json!({ "ready": is_ready }))
 }
 
 fn status(is_ready: bool) -> StatusCode {

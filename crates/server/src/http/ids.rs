@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 
-use super::answer;
+use super::answer::{self, Answer, Answered};
 use super::body::Body;
 use super::ids_text::{Format, text};
 use super::request::Asked;
@@ -12,80 +12,46 @@ use crate::listener::Protocol;
 use crate::names::Name;
 use crate::shared::Shared;
 
-pub async fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
-    let (count, format) = match wanted(shared, &asked) {
-        Ok(wanted) => wanted,
-        Err(text) => return answer::bad_request(asked, text),
-    };
-    let (asked, name) = match find(shared, asked).await {
-        Ok(found) => found,
-        Err(response) => return *response,
-    };
+pub async fn answer(shared: &Shared, asked: &Asked) -> Answered {
+    let (count, format) = wanted(shared, asked).map_err(answer::bad_request)?;
+    let name = find(shared, asked).await?;
     if asked.is_head() {
-        return answer::with(asked, StatusCode::OK, format.kind(), Body::Empty);
+        return Ok(Answer::new(format.kind(), ""));
     }
     let mut ids = Vec::new();
     let filled = match shared.budget.take(count as u64) {
         Ok(room) => name.issuer().fill(&mut ids, count).await.map(|()| room),
         Err(error) => Err(error),
     };
-    match filled {
-        Ok(room) => {
-            name.counters.issued(Protocol::Http, count as u64);
-            let bytes = text(name.text(), format, &ids).into();
-            answer::with(asked, StatusCode::OK, format.kind(), Body::Bytes { bytes, _room: room })
-        }
-        Err(error) => {
-            name.counters.failed(Protocol::Http);
-            answer::not_issued(asked, &error)
-        }
-    }
+    name.counters.count(Protocol::Http, count as u64, &filled);
+    let room = filled.map_err(answer::not_issued)?;
+    let text = text(name.text(), format, &ids);
+    Ok(Answer::new(format.kind(), Body::Bytes(text.into(), room)))
 }
 
 /// Finds the requested name or the default one, or answers that there is none.
-pub async fn find(
-    shared: &Shared,
-    asked: Asked,
-) -> Result<(Asked, Arc<Name>), Box<Response<Body>>> {
-    let found = match asked.parameter("name") {
-        Ok(Some(text)) => match shared.names.find_or_look(&text, &mut None).await {
-            Ok(Some(name)) => Ok(name),
-            Ok(None) => {
-                let text: String = text.chars().take(128).collect();
-                Err(format!(
-                    "there is no name `{text}`; the page at `/` shows those that there are"
-                ))
-            }
-            Err(error) => return Err(answer::not_issued(asked, &error).into()),
-        },
-        Ok(None) => match shared.names.default_name() {
-            Some(name) => Ok(Arc::clone(name)),
-            None => Err("there is no default name; add `name=`".into()),
-        },
-        Err(error) => {
-            let text = error.to_string();
-            return Err(answer::bad_request(asked, text).into());
-        }
+pub async fn find(shared: &Shared, asked: &Asked) -> Result<Arc<Name>, Answer> {
+    let missing = |text: String| answer::error(StatusCode::NOT_FOUND, text);
+    let Some(text) = asked.parameter("name").map_err(answer::bad_request)? else {
+        let name = shared.names.default_name().map(Arc::clone);
+        return name.ok_or_else(|| missing("there is no default name; add `name=`".into()));
     };
-    match found {
-        Ok(name) => Ok((asked, name)),
-        Err(text) => Err(answer::error(asked, StatusCode::NOT_FOUND, text).into()),
-    }
+    let found = shared.names.find_or_look(&text, &mut None).await.map_err(answer::not_issued)?;
+    found.ok_or_else(|| {
+        let text: String = text.chars().take(128).collect();
+        missing(format!("there is no name `{text}`; the page at `/` shows those that there are"))
+    })
 }
 
 fn wanted(shared: &Shared, asked: &Asked) -> Result<(usize, Format), String> {
-    if let Some(text) = asked.problem_of_query(&["name", "count", "format"]) {
-        return Err(text);
-    }
-    let count = asked.parameter("count").map_err(|error| error.to_string())?;
+    asked.check_query(&["name", "count", "format"])?;
     let max = shared.limits.batch;
-    let count = match count.as_deref().map(str::parse) {
+    let count = match asked.parameter("count")?.as_deref().map(str::parse) {
         None => 1,
         Some(Ok(count)) if (1..=max).contains(&count) => count,
         Some(_) => return Err(format!("count is not an integer from 1 to {max}")),
     };
-    let format = asked.parameter("format").map_err(|error| error.to_string())?;
-    let format = match format.as_deref() {
+    let format = match asked.parameter("format")?.as_deref() {
         None | Some("json") => Format::Json,
         Some("text" | "dec") => Format::Text,
         Some("hex") => Format::Hex,

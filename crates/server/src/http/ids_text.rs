@@ -2,7 +2,7 @@
 
 use uidring::Uid;
 
-use super::kind;
+use super::answer;
 
 /// The length of the longest id: 19 digits, two quotes and a comma.
 const LONGEST: usize = 22;
@@ -21,10 +21,10 @@ pub enum Format {
 impl Format {
     pub fn kind(self) -> &'static str {
         match self {
-            Self::Text | Self::Hex | Self::Base62 | Self::Base32 => kind::TEXT,
-            Self::Json => kind::JSON,
-            Self::Ndjson => kind::NDJSON,
-            Self::Binary => kind::BINARY,
+            Self::Text | Self::Hex | Self::Base62 | Self::Base32 => answer::TEXT,
+            Self::Json => answer::JSON,
+            Self::Ndjson => "application/x-ndjson",
+            Self::Binary => "application/octet-stream",
         }
     }
 }
@@ -32,12 +32,10 @@ impl Format {
 /// Writes all ids. The server's budget of ids bounds the memory.
 pub fn text(name: &str, format: Format, ids: &[u64]) -> Vec<u8> {
     let (before, between, after) = match format {
-        Format::Json => (&b"\""[..], &b"\",\""[..], &b"\"]}\n"[..]),
-        Format::Ndjson => (&b"\""[..], &b"\"\n\""[..], &b"\"\n"[..]),
-        Format::Binary => (&b""[..], &b""[..], &b""[..]),
-        Format::Text | Format::Hex | Format::Base62 | Format::Base32 => {
-            (&b""[..], &b"\n"[..], &b"\n"[..])
-        }
+        Format::Json => ("\"", "\",\"", "\"]}\n"),
+        Format::Ndjson => ("\"", "\"\n\"", "\"\n"),
+        Format::Binary => ("", "", ""),
+        Format::Text | Format::Hex | Format::Base62 | Format::Base32 => ("", "\n", "\n"),
     };
     let mut text = Vec::with_capacity(LONGEST * ids.len() + name.len() + 32);
     if format == Format::Json {
@@ -46,7 +44,7 @@ pub fn text(name: &str, format: Format, ids: &[u64]) -> Vec<u8> {
     }
     let mut digits = itoa::Buffer::new();
     for (index, id) in ids.iter().enumerate() {
-        text.extend_from_slice(if index == 0 { before } else { between });
+        text.extend_from_slice(if index == 0 { before } else { between }.as_bytes());
         // Segments' ids have 63 bits, too: they are below the table's `max_id`, an `i64`.
         let uid = || Uid::new(*id).expect("an id has 63 bits");
         match format {
@@ -59,7 +57,7 @@ pub fn text(name: &str, format: Format, ids: &[u64]) -> Vec<u8> {
             }
         }
     }
-    text.extend_from_slice(after);
+    text.extend_from_slice(after.as_bytes());
     text
 }
 

@@ -1,13 +1,12 @@
 //! The paths of Leaf's server.
 
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 use serde_json::{Value, json};
+use uidring::adapter::Chain;
 use uidring::segment::SegmentError;
 use uidring::{Layout, TakeError, Timestamp, Uid};
 
-use super::answer;
-use super::body::Body;
-use super::kind;
+use super::answer::{self, Answer, Answered};
 use super::request::Asked;
 use crate::error::IssueError;
 use crate::issuer::Issuer;
@@ -24,52 +23,42 @@ const INTERRUPTED: i64 = -2;
 const CLOCK_BEHIND: i64 = -3;
 
 /// `/api/snowflake/get/{key}`: an id of the default name, for any key.
-pub async fn snowflake(shared: &Shared, asked: Asked) -> Response<Body> {
+pub async fn snowflake(shared: &Shared, asked: &Asked) -> Answered {
     match shared.names.default_name() {
         Some(name) if name.issuer().layout().is_some() => one(name, asked).await,
         _ => {
             let text = "the snowflake mode is off: the default name is none of uids";
-            failed(asked, NOT_INITIALISED, text)
+            Err(failed(asked, NOT_INITIALISED, text))
         }
     }
 }
 
 /// `/api/segment/get/{key}`: an id of the tag.
-pub async fn segment(shared: &Shared, asked: Asked) -> Response<Body> {
-    let key = match asked.last_segment("the key") {
-        Ok(key) => key.into_owned(),
-        Err(error) => {
-            let text = error.to_string();
-            return answer::bad_request(asked, text);
+pub async fn segment(shared: &Shared, asked: &Asked) -> Answered {
+    let key = asked.last_segment("the key").map_err(answer::bad_request)?;
+    let found = shared.names.find_or_look(&key, &mut None).await.map_err(answer::not_issued)?;
+    match found {
+        Some(name) if matches!(name.issuer(), Issuer::Segment(_)) => one(&name, asked).await,
+        _ if !shared.names.have_segments() => {
+            Err(failed(asked, NOT_INITIALISED, "the segment mode is off: there are no tags"))
         }
-    };
-    match shared.names.find_or_look(&key, &mut None).await {
-        Ok(Some(name)) if matches!(name.issuer(), Issuer::Segment(_)) => one(&name, asked).await,
-        Ok(_) if !shared.names.have_segments() => {
-            failed(asked, NOT_INITIALISED, "the segment mode is off: there are no tags")
-        }
-        Ok(_) => {
+        _ => {
             let text = format!("there is no tag `{}`", key.chars().take(128).collect::<String>());
-            failed(asked, NO_SUCH_KEY, &text)
+            Err(failed(asked, NO_SUCH_KEY, &text))
         }
-        Err(unread) => answer::not_issued(asked, &unread),
     }
 }
 
 /// Answers with one id as plain digits.
-async fn one(name: &Name, asked: Asked) -> Response<Body> {
+async fn one(name: &Name, asked: &Asked) -> Answered {
     if asked.is_head() {
-        return answer::with(asked, StatusCode::OK, kind::TEXT, Body::Empty);
+        return Ok(Answer::new(answer::TEXT, ""));
     }
-    match name.issuer().take().await {
-        Ok(id) => {
-            name.counters.issued(Protocol::Http, 1);
-            answer::with(asked, StatusCode::OK, kind::TEXT, Body::whole(id.to_string()))
-        }
-        Err(error) => {
-            name.counters.failed(Protocol::Http);
-            failed(asked, code(&error), &uidring::adapter::Chain(&error).to_string())
-        }
+    let taken = name.issuer().take().await;
+    name.counters.count(Protocol::Http, 1, &taken);
+    match taken {
+        Ok(id) => Ok(Answer::new(answer::TEXT, id.to_string())),
+        Err(error) => Err(failed(asked, code(&error), &Chain(&error).to_string())),
     }
 }
 
@@ -91,7 +80,7 @@ fn code(error: &IssueError) -> i64 {
 }
 
 /// Leaf's answer to an exception, in the form of its framework.
-fn failed(asked: Asked, code: i64, text: &str) -> Response<Body> {
+fn failed(asked: &Asked, code: i64, text: &str) -> Answer {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let value = json!({
         "status": status.as_u16(),
@@ -99,19 +88,19 @@ fn failed(asked: Asked, code: i64, text: &str) -> Response<Body> {
         "message": format!("Result{{id={code}, status=EXCEPTION}}: {text}"),
         "path": asked.path(),
     });
-    answer::json(asked, status, &value)
+    answer::json(status, &value)
 }
 
 /// `/decodeSnowflakeId?snowflakeId=`: an object of strings.
-pub fn decode(shared: &Shared, asked: Asked) -> Response<Body> {
+pub fn decode(shared: &Shared, asked: &Asked) -> Answer {
     let layout = shared.names.default_name().and_then(|name| name.issuer().layout());
     // Leaf's layout.
     let layout = layout.unwrap_or(&Layout::SNOWFLAKE);
     let value = match asked.parameter("snowflakeId") {
         Ok(text) => decoded(layout, text.as_deref().unwrap_or_default()),
-        Err(error) => json!({ "errorMsg": error.to_string() }),
+        Err(error) => json!({ "errorMsg": error }),
     };
-    answer::json(asked, StatusCode::OK, &value)
+    answer::json(StatusCode::OK, &value)
 }
 
 fn decoded(layout: &Layout, text: &str) -> Value {

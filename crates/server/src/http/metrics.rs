@@ -3,22 +3,19 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use hyper::{Response, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use uidring::metrics_facade::{describe, publish};
 use uidring::segment::SegmentStats;
 
-use super::answer;
+use super::answer::Answer;
 use super::body::{Body, Room};
-use super::kind;
-use super::request::Asked;
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::names::{Name, Names};
 use crate::shared::Shared;
 
-pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
+pub fn answer(shared: &Shared, room: Room) -> Answer {
     let names = Shown::of(&shared.names);
     // A new recorder per scrape, so that removed tags leave nothing.
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -28,12 +25,8 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     });
     let mut text = recorder.handle().render();
     histograms(shared, &mut text);
-    answer::with(
-        asked,
-        StatusCode::OK,
-        kind::PROMETHEUS,
-        Body::Bytes { bytes: text.into(), _room: Some(room) },
-    )
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Answer::new(kind, Body::Bytes(text.into(), Some(room)))
 }
 
 /// How many names have their own series, in the order in which the server learned of them. The others share one, so
@@ -59,15 +52,6 @@ impl Shown {
         let (own, others) = names.into_iter().partition(has_own);
         deleted.retain(|name| !has_own(name));
         Self { own, others, deleted }
-    }
-
-    fn have_others(&self) -> bool {
-        !self.others.is_empty() || !self.deleted.is_empty()
-    }
-
-    /// Returns all names of the shared series since the start.
-    fn others(&self) -> impl Iterator<Item = &Arc<Name>> + Clone {
-        self.others.iter().chain(&self.deleted)
     }
 }
 
@@ -156,24 +140,19 @@ fn publish_server(shared: &Shared, names: &Shown) {
         }
     }
     for name in &names.own {
-        publish_name(&escaped(name.text()), [name].into_iter(), name.problem().is_none());
+        publish_name(&escaped(name.text()), &[name], name.problem().is_none());
     }
-    if names.have_others() {
-        publish_name(
-            OTHERS,
-            names.others(),
-            names.others.iter().all(|name| name.problem().is_none()),
-        );
+    let others: Vec<_> = names.others.iter().chain(&names.deleted).collect();
+    if !others.is_empty() {
+        let is_ready = names.others.iter().all(|name| name.problem().is_none());
+        publish_name(OTHERS, &others, is_ready);
     }
 }
 
-fn publish_name<'a>(
-    text: &str,
-    names: impl Iterator<Item = &'a Arc<Name>> + Clone,
-    is_ready: bool,
-) {
+/// Publishes the series of these names together.
+fn publish_name(text: &str, names: &[&Arc<Name>], is_ready: bool) {
     for protocol in Protocol::ALL {
-        let counts = names.clone().map(|name| name.counters.get(protocol));
+        let counts = names.iter().map(|name| name.counters.get(protocol));
         let (ids, errors) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
         let labels = [("name", text.to_owned()), ("protocol", protocol.name().to_owned())];
         counter!("uidring_server_ids_total", &labels).absolute(ids);

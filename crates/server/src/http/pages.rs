@@ -1,17 +1,15 @@
 //! Leaf's monitor: `/cache` shows the tags in memory, `/db` the rows of the table.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::thread;
 
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 use tokio::sync::oneshot;
 use uidring::adapter::visible;
 use uidring::segment::{SegmentTag, TagNumber};
 
-use super::answer;
+use super::answer::{self, Answer, Answered};
 use super::body::{Body, Room};
-use super::request::Asked;
 use crate::issuer::Issuer;
 use crate::shared::Shared;
 
@@ -19,7 +17,7 @@ const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
 /// `/cache`
-pub fn cache(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
+pub fn cache(shared: &Shared, room: Room) -> Answer {
     let mut table = Table::new(
         "Tags in memory",
         &[
@@ -52,19 +50,19 @@ pub fn cache(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
             &stats.table_step.to_string(),
         ]);
     }
-    table.answer(asked, room)
+    table.answer(room)
 }
 
 /// `/db`
-pub async fn table(shared: &Shared, asked: Asked) -> Response<Body> {
+pub async fn table(shared: &Shared) -> Answered {
     let Some(rows) = shared.names.rows().map(Arc::clone) else {
         let text = "this server knows no table to show";
-        return answer::error(asked, StatusCode::NOT_FOUND, text);
+        return Err(answer::error(StatusCode::NOT_FOUND, text));
     };
     // One reader at a time, until the last piece is written, whatever clients do while the database is slow.
     let Ok(permit) = Arc::clone(&shared.http.table).try_acquire_owned() else {
         let text = "the table is being read for somebody else; try again";
-        return answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text);
+        return Err(answer::error(StatusCode::SERVICE_UNAVAILABLE, text));
     };
     let (sender, receiver) = oneshot::channel();
     let read = move || {
@@ -73,16 +71,16 @@ pub async fn table(shared: &Shared, asked: Asked) -> Response<Body> {
     };
     let thread = thread::Builder::new().name("uidring-serve-table".into()).spawn(read);
     let problem = match (thread, receiver.await) {
-        (Ok(_), Ok((Ok(rows), room))) => return of_rows(&rows, asked, room),
+        (Ok(_), Ok((Ok(rows), room))) => return Ok(of_rows(&rows, room)),
         (Ok(_), Ok((Err(error), _))) => uidring::adapter::Chain(&error).to_string(),
         (Err(error), _) => error.to_string(),
         (Ok(_), Err(_)) => "reading it has panicked".into(),
     };
     let text = format!("the table could not be read: {problem}");
-    answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text)
+    Err(answer::error(StatusCode::SERVICE_UNAVAILABLE, text))
 }
 
-fn of_rows(rows: &[SegmentTag], asked: Asked, room: Room) -> Response<Body> {
+fn of_rows(rows: &[SegmentTag], room: Room) -> Answer {
     let heads = ["biz_tag", "max_id", "step", "description", "update_time"];
     let mut table = Table::new("Rows of the table", &heads);
     for row in rows {
@@ -94,7 +92,7 @@ fn of_rows(rows: &[SegmentTag], asked: Asked, room: Room) -> Response<Body> {
             &row.update_time.map_or_else(String::new, |time| time.to_string()),
         ]);
     }
-    table.answer(asked, room)
+    table.answer(room)
 }
 
 fn number(column: TagNumber) -> String {
@@ -105,47 +103,39 @@ struct Table(String);
 
 impl Table {
     fn new(title: &str, heads: &[&str]) -> Self {
-        let mut page = format!(
+        let mut table = Self(format!(
             "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>{title} - uidring</title>\n<h1>{title}</h1>\n\
-             <table border=\"1\" cellpadding=\"4\">\n<thead><tr>"
-        );
-        for head in heads {
-            // Writing to a string cannot fail.
-            let _ = write!(page, "<th scope=\"col\">{head}</th>");
-        }
-        page.push_str("</tr></thead>\n<tbody>\n");
-        Self(page)
+             <table border=\"1\" cellpadding=\"4\">\n<thead>"
+        ));
+        table.row_of("<th scope=\"col\">", "</th>", heads);
+        table.0.push_str("</thead>\n<tbody>\n");
+        table
     }
 
     fn row(&mut self, cells: &[&str]) {
-        self.0.push_str("<tr>");
-        for cell in cells {
-            self.0.push_str("<td>");
-            escape(cell, &mut self.0);
-            self.0.push_str("</td>");
-        }
-        self.0.push_str("</tr>\n");
+        self.row_of("<td>", "</td>", cells);
+        self.0.push('\n');
     }
 
-    fn answer(mut self, asked: Asked, room: Room) -> Response<Body> {
+    fn row_of(&mut self, before: &str, after: &str, cells: &[&str]) {
+        self.0.push_str("<tr>");
+        for cell in cells {
+            self.0.extend([before, &escaped(cell), after]);
+        }
+        self.0.push_str("</tr>");
+    }
+
+    fn answer(mut self, room: Room) -> Answer {
         self.0.push_str("</tbody>\n</table>\n</html>\n");
-        answer::page(asked, POLICY, Body::Bytes { bytes: self.0.into(), _room: Some(room) })
+        answer::page(POLICY, Body::Bytes(self.0.into(), Some(room)))
     }
 }
 
-/// Appends arbitrary text to a page, escaped.
-fn escape(text: &str, page: &mut String) {
-    for char in visible(text).chars() {
-        match char {
-            '&' => page.push_str("&amp;"),
-            '<' => page.push_str("&lt;"),
-            '>' => page.push_str("&gt;"),
-            '"' => page.push_str("&quot;"),
-            '\'' => page.push_str("&#39;"),
-            char => page.push(char),
-        }
-    }
+/// Escapes arbitrary text for a page.
+fn escaped(text: &str) -> String {
+    let text = visible(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use uidring::CachedUidGenerator;
 use uidring::segment::SegmentHandle;
-use uidring::{CachedUidGenerator, Layout};
 
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
@@ -29,16 +29,11 @@ pub fn event(shared: &Shared) -> Bytes {
 fn look(shared: &Shared, before: &mut Vec<ProtocolStats>) -> Value {
     let now: Vec<_> =
         Protocol::ALL.iter().map(|protocol| shared.counters(*protocol).stats()).collect();
-    let mut protocols = Vec::new();
-    for (index, protocol) in Protocol::ALL.iter().enumerate() {
-        let stats = &now[index];
+    let protocols = Protocol::ALL.iter().zip(&now).enumerate().map(|(index, (protocol, stats))| {
         // Of the last second, or since the start.
-        let recent = match before.get(index) {
-            Some(before) => stats.since(before),
-            None => stats.clone(),
-        };
+        let recent = before.get(index).map_or_else(|| stats.clone(), |before| stats.since(before));
         let time_of = |share| recent.time_of(share).map(|time| time.as_secs_f64());
-        protocols.push(json!({
+        json!({
             "name": protocol.name(),
             "accepted": stats.connections,
             "refused": stats.refused,
@@ -46,8 +41,9 @@ fn look(shared: &Shared, before: &mut Vec<ProtocolStats>) -> Value {
             "errors": stats.errors,
             "p50": time_of(0.5),
             "p99": time_of(0.99),
-        }));
-    }
+        })
+    });
+    let protocols: Vec<_> = protocols.collect();
     *before = now;
     let names = shared.names.list();
     let default = shared.names.default_name().map(|name| name.text());
@@ -64,12 +60,11 @@ fn look(shared: &Shared, before: &mut Vec<ProtocolStats>) -> Value {
 }
 
 fn of_name(name: &Name, default: Option<&str>) -> Value {
-    let mut ids = Map::new();
-    let mut errors = Map::new();
+    let (mut ids, mut errors) = (json!({}), json!({}));
     for protocol in Protocol::ALL {
         let (issued, failed) = name.counters.get(protocol);
-        ids.insert(protocol.name().into(), issued.into());
-        errors.insert(protocol.name().into(), failed.into());
+        ids[protocol.name()] = issued.into();
+        errors[protocol.name()] = failed.into();
     }
     let mut value = json!({
         "name": name.text(),
@@ -79,19 +74,15 @@ fn of_name(name: &Name, default: Option<&str>) -> Value {
         "ids": ids,
         "errors": errors,
     });
-    let issuer = name.issuer();
-    match issuer {
-        Issuer::Segment(handle) => value["segment"] = of_segment(handle),
-        Issuer::Ordered(_) | Issuer::PerThread(_) => {
-            if let (Some(generator), Some(layout)) = (issuer.generator(), issuer.layout()) {
-                value["uids"] = of_generator(generator, layout);
-            }
-        }
+    if let Issuer::Segment(handle) = name.issuer() {
+        value["segment"] = of_segment(handle);
+    } else if let Some(generator) = name.issuer().generator() {
+        value["uids"] = of_generator(generator);
     }
     value
 }
 
-fn of_generator(generator: &CachedUidGenerator, layout: &Layout) -> Value {
+fn of_generator(generator: &CachedUidGenerator) -> Value {
     let stats = generator.stats();
     let lease = stats.lease.map(|lease| {
         json!({
@@ -103,7 +94,7 @@ fn of_generator(generator: &CachedUidGenerator, layout: &Layout) -> Value {
         })
     });
     json!({
-        "layout": layout.to_string(),
+        "layout": generator.layout().to_string(),
         "worker_id": stats.worker_id,
         "available": stats.ring.available,
         "capacity": stats.ring.capacity,

@@ -4,10 +4,11 @@ use std::io;
 use std::mem;
 use std::time::Instant;
 
-use super::parse::{self, Parsed};
+use super::parse;
 use super::reply::Reply;
-use super::session::{Replies, Session, Transaction, Words};
+use super::session::{Done, Refusal, Replies, Session, Transaction, Words, err};
 use super::table::{self, MAX_COMMAND, upper};
+use super::{keys, small_talk};
 use crate::answers::Answers;
 use crate::client::Client;
 use crate::scratch::CHUNK;
@@ -17,31 +18,24 @@ impl wire::Session for Session {
     async fn answer(&mut self, bytes: &[u8], answers: &mut Answers<'_>) -> Answered {
         let limit = self.client.shared.limits.request.min(CHUNK);
         let mut args = mem::take(&mut self.args);
-        let parsed = parse::request(bytes, &mut args);
-        let done = match parsed {
-            Ok(Parsed::Request(length)) => {
+        let problem = match parse::request(bytes, &mut args) {
+            Ok(Some(length)) => {
                 let words = Words { request: &bytes[..length], args: &args };
                 self.hear(&words, answers).await?;
-                Some(length)
+                // Requests with very many words are rare.
+                if args.len() <= 16 {
+                    self.args = args;
+                }
+                return Ok(Some(length));
             }
-            Ok(Parsed::Part) if bytes.len() < limit => None,
-            Ok(Parsed::Part) => {
-                self.refuse(
-                    answers.bytes,
-                    &format!("Protocol error: a request has at most {limit} bytes"),
-                );
-                Some(bytes.len())
-            }
-            Err(error) => {
-                self.refuse(answers.bytes, &format!("Protocol error: {error}"));
-                Some(bytes.len())
-            }
+            Ok(None) if bytes.len() < limit => return Ok(None),
+            Ok(None) => &format!("a request has at most {limit} bytes"),
+            Err(text) => text,
         };
-        // Requests with very many words are rare.
-        if args.len() <= 16 {
-            self.args = args;
-        }
-        Ok(done)
+        self.client.is_over = true;
+        let refusal = err(format!("Protocol error: {problem}"));
+        self.answer_refusal(Err(refusal), answers.bytes)?;
+        Ok(Some(bytes.len()))
     }
 
     fn client(&mut self) -> &mut Client {
@@ -51,17 +45,24 @@ impl wire::Session for Session {
     fn is_amid_request(&self) -> bool {
         self.transaction.is_some()
     }
+
+    fn goodbye() -> Vec<u8> {
+        b"-ERR the request or transaction did not end in time\r\n".into()
+    }
 }
 
 impl Session {
     /// Answers one request, keeps it for `EXEC`, or executes it without an answer.
     async fn hear(&mut self, words: &Words<'_>, answers: &mut Answers<'_>) -> io::Result<()> {
-        match (self.replies, &self.transaction) {
+        let done = match (self.replies, &self.transaction) {
             (Replies::On, None) => self.execute(words, answers).await,
             // Boxed, to keep them out of the futures of connections without them.
             (Replies::On, Some(_)) => Box::pin(self.transact(words, answers)).await,
-            (Replies::Off | Replies::Skip, _) => Box::pin(self.mutter(words, answers.bytes)).await,
-        }
+            (Replies::Off | Replies::Skip, _) => {
+                return Box::pin(self.mutter(words, answers.bytes)).await;
+            }
+        };
+        self.answer_refusal(done, answers.bytes)
     }
 
     /// Executes a request without an answer, unless it turns answers on again.
@@ -72,107 +73,99 @@ impl Session {
         }
         let (mut unsaid, mut nowhere) = (Vec::new(), tokio::io::sink());
         let mut answers = Answers::new(&mut unsaid, &mut nowhere);
-        match self.transaction {
-            None => self.execute(words, &mut answers).await?,
-            Some(_) => self.transact(words, &mut answers).await?,
-        }
+        let done = match self.transaction {
+            None => self.execute(words, &mut answers).await,
+            Some(_) => self.transact(words, &mut answers).await,
+        };
+        self.answer_refusal(done, answers.bytes)?;
         if !skips && self.replies == Replies::On {
             out.append(&mut unsaid);
         }
         Ok(())
     }
 
-    pub(super) async fn execute(
-        &mut self,
-        words: &Words<'_>,
-        answers: &mut Answers<'_>,
-    ) -> io::Result<()> {
+    pub async fn execute(&mut self, words: &Words<'_>, answers: &mut Answers<'_>) -> Done {
         let Some(command) = words.command() else { return Ok(()) };
         self.client.requests += 1;
         let mut name = [0; MAX_COMMAND];
         let name = upper(command, &mut name);
-        let out = &mut *answers.bytes;
         if !self.client.is_trusted
             && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"POST" | b"HOST:")
         {
-            self.error(out, "NOAUTH", "Authentication required.");
-            return Ok(());
+            return Err(Refusal::new("NOAUTH", "Authentication required."));
         }
         // These take longer the more names there are, and a pipeline may have many thousands. Let others run in
         // between.
         if matches!(name, b"INFO" | b"KEYS" | b"SCAN" | b"DBSIZE") {
             tokio::task::yield_now().await;
         }
+        let mut reply = Reply::new(answers.bytes, self.is_3);
         match (name, words.len()) {
             (b"INCR", 1) => {
-                if let Some(id) = self.take(words.get(0), answers).await? {
-                    Reply::new(answers.bytes, self.is_3).integer(id);
-                }
+                let id = self.take(words.get(0), answers).await?;
+                Reply::new(answers.bytes, self.is_3).integer(id);
             }
             (b"GET", 1) => {
-                if let Some(id) = self.take(words.get(0), answers).await? {
-                    Reply::new(answers.bytes, self.is_3).id(id);
-                }
+                let id = self.take(words.get(0), answers).await?;
+                Reply::new(answers.bytes, self.is_3).id(id);
             }
             (b"MGET", 1..) => self.get_many(words, answers).await?,
             (b"INCRBY", 2) => self.reserve(words, answers).await?,
             (b"UID.NEXT", 0..=3) => self.next(words, answers).await?,
             (b"UID.PARSE", 1 | 2) => self.parse(words, answers).await?,
-            (b"PING", 0) => Reply::new(out, self.is_3).simple("PONG"),
-            (b"PING" | b"ECHO", 1) => {
-                Reply::new(out, self.is_3).bulk(words.get(0).unwrap_or_default())
-            }
-            (b"HELLO", _) => self.hello(words, out),
+            (b"PING", 0) => reply.simple("PONG"),
+            (b"PING" | b"ECHO", 1) => reply.bulk(words.get(0).unwrap_or_default()),
+            (b"HELLO", _) => self.hello(words, answers.bytes)?,
             (b"AUTH", 1 | 2) => {
-                if self.authenticate(words, words.len() - 1, out) {
-                    Reply::new(out, self.is_3).simple("OK");
-                }
+                self.authenticate(words.get(words.len() - 1))?;
+                reply.simple("OK");
             }
-            (b"SELECT", 1) if words.get(0) == Some(b"0") => Reply::new(out, self.is_3).simple("OK"),
+            (b"SELECT", 1) if words.get(0) == Some(b"0") => reply.simple("OK"),
             (b"SELECT", 1) => {
-                self.error(out, "ERR", "DB index is out of range: there is database 0 alone")
+                return Err(err("DB index is out of range: there is database 0 alone"));
             }
-            (b"CLIENT", 1..) => self.client(words, out),
-            (b"COMMAND", _) => self.command(words, out),
-            (b"CONFIG", 2..) if words.is(0, "GET") => self.config(words, out),
-            (b"CONFIG", 1..) => self.error(
-                out,
-                "ERR",
-                "CONFIG knows GET alone: settings are flags of `uidring serve`",
-            ),
-            (b"INFO", _) => {
-                let text = self.info(words);
-                Reply::new(out, self.is_3).bulk(text);
+            (b"CLIENT", 1..) => self.client(words, reply)?,
+            (b"COMMAND", _) => small_talk::command(words, reply)?,
+            (b"CONFIG", 2..) if words.is(0, "GET") => small_talk::config(words, reply),
+            (b"CONFIG", 1..) => {
+                let text = "CONFIG knows GET alone: settings are flags of `uidring serve`";
+                return Err(err(text));
             }
-            (b"EXISTS", 1..) => self.exists(words, out),
-            (b"TYPE", 1) => self.kind(words, out),
-            (b"TTL" | b"PTTL", 1) => self.time_to_live(words, out),
-            (b"KEYS", 1) => self.keys(words, out),
-            (b"SCAN", 1..) => self.scan(words, out),
-            (b"DBSIZE", 0) => {
-                let count = self.client.shared.names.texts().len();
-                Reply::new(out, self.is_3).integer(count as u64);
+            (b"INFO", _) => reply.bulk(self.info(words)),
+            (b"EXISTS", 1..) => {
+                let count = (0..words.len()).filter(|index| self.is_name(words.get(*index)));
+                reply.integer(count.count() as u64);
             }
-            (b"TIME", 0) => self.time(out),
+            (b"TYPE", 1) if self.is_name(words.get(0)) => reply.simple("string"),
+            (b"TYPE", 1) => reply.simple("none"),
+            // Names do not expire.
+            (b"TTL" | b"PTTL", 1) => reply.signed(if self.is_name(words.get(0)) { -1 } else { -2 }),
+            (b"KEYS", 1) => self.keys(words, reply),
+            (b"SCAN", 1..) => self.scan(words, reply)?,
+            (b"DBSIZE", 0) => reply.integer(self.client.shared.names.texts().len() as u64),
+            (b"TIME", 0) => keys::time(reply),
             (b"MULTI", 0) => {
                 self.transaction = Some(Transaction::begun_at(Instant::now()));
-                Reply::new(out, self.is_3).simple("OK");
+                reply.simple("OK");
             }
-            (b"EXEC", 0) => self.error(out, "ERR", "EXEC without MULTI"),
-            (b"DISCARD", 0) => self.error(out, "ERR", "DISCARD without MULTI"),
+            (b"EXEC", 0) => return Err(err("EXEC without MULTI")),
+            (b"DISCARD", 0) => return Err(err("DISCARD without MULTI")),
             // Nothing to watch: no command here depends on what was read earlier.
-            (b"WATCH", 1..) | (b"UNWATCH", 0) => Reply::new(out, self.is_3).simple("OK"),
+            (b"WATCH", 1..) | (b"UNWATCH", 0) => reply.simple("OK"),
             (b"RESET", 0) => {
                 self.reset();
-                Reply::new(out, self.is_3).simple("RESET");
+                reply.simple("RESET");
             }
             (b"QUIT", _) => {
                 self.client.is_over = true;
-                Reply::new(out, self.is_3).simple("OK");
+                reply.simple("OK");
             }
             // A page in a browser may send HTTP here, with commands in it.
-            (b"POST" | b"HOST:", _) => self.refuse(answers.bytes, "this is not HTTP"),
-            _ => self.error(out, "ERR", &table::problem(command)),
+            (b"POST" | b"HOST:", _) => {
+                self.client.is_over = true;
+                return Err(err("this is not HTTP"));
+            }
+            _ => return Err(err(table::problem(command))),
         }
         Ok(())
     }

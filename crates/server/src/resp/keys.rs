@@ -5,47 +5,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::glob::Pattern;
 use super::reply::Reply;
-use super::session::{Session, Words};
+use super::session::{Done, Session, Words, err};
 
 /// How many names `SCAN` visits by default.
 const SCANNED: u64 = 10;
 
 impl Session {
-    /// `EXISTS name …`: how many of the names exist.
-    pub(super) fn exists(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let count = (0..words.len()).filter(|index| self.is_name(words.get(*index))).count();
-        Reply::new(out, self.is_3).integer(count as u64);
-    }
-
-    /// `TYPE name`
-    pub(super) fn kind(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let kind = if self.is_name(words.get(0)) { "string" } else { "none" };
-        Reply::new(out, self.is_3).simple(kind);
-    }
-
-    /// `TTL name`: -1, because names do not expire; -2 if there is no such name.
-    pub(super) fn time_to_live(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let time = if self.is_name(words.get(0)) { -1 } else { -2 };
-        Reply::new(out, self.is_3).signed(time);
-    }
-
     /// `KEYS pattern`
-    pub(super) fn keys(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+    pub fn keys(&self, words: &Words<'_>, mut reply: Reply<'_>) {
         let pattern = Pattern::new(words.get(0).unwrap_or_default());
         let mut names = self.client.shared.names.texts();
         names.retain(|name| pattern.matches(name.as_bytes()));
         names.sort();
-        let mut reply = Reply::new(out, self.is_3);
         reply.array(names.len());
-        names.iter().for_each(|name| reply.bulk(name));
+        reply.bulks(names);
     }
 
     /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE kind]`. Names come in the order of their hashes, and the cursor is
     /// the next hash. So names that come and go in between do not affect others.
-    pub(super) fn scan(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let Some(cursor) = words.number(0) else {
-            return self.error(out, "ERR", "invalid cursor");
-        };
+    pub fn scan(&self, words: &Words<'_>, mut reply: Reply<'_>) -> Done {
+        let cursor = words.number(0).ok_or_else(|| err("invalid cursor"))?;
         let (mut pattern, mut count, mut is_string) = (&b"*"[..], SCANNED, true);
         for at in (1..words.len()).step_by(2) {
             match (words.get(at + 1), words.number(at + 1)) {
@@ -54,7 +33,7 @@ impl Session {
                 (Some(_), _) if words.is(at, "TYPE") => is_string = words.is(at + 1, "string"),
                 _ => {
                     let text = "syntax error: SCAN cursor [MATCH pattern] [COUNT n] [TYPE kind]";
-                    return self.error(out, "ERR", text);
+                    return Err(err(text));
                 }
             }
         }
@@ -69,21 +48,20 @@ impl Session {
         names.truncate(end);
         let pattern = Pattern::new(pattern);
         names.retain(|(_, name)| is_string && pattern.matches(name.as_bytes()));
-        let mut reply = Reply::new(out, self.is_3);
         reply.array(2);
         reply.id(next);
         reply.array(names.len());
-        names.iter().for_each(|(_, name)| reply.bulk(name));
+        reply.bulks(names.into_iter().map(|(_, name)| name));
+        Ok(())
     }
+}
 
-    /// `TIME`: seconds since 1970, and microseconds.
-    pub(super) fn time(&self, out: &mut Vec<u8>) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut reply = Reply::new(out, self.is_3);
-        reply.array(2);
-        reply.id(now.as_secs());
-        reply.id(now.subsec_micros().into());
-    }
+/// `TIME`: seconds since 1970, and microseconds.
+pub fn time(mut reply: Reply<'_>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    reply.array(2);
+    reply.id(now.as_secs());
+    reply.id(now.subsec_micros().into());
 }
 
 /// Returns a 53-bit hash, which every client's language can represent.

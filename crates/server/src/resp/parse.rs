@@ -1,6 +1,5 @@
 //! Requests: arrays of bulk strings, or lines of words.
 
-use std::fmt;
 use std::ops::Range;
 
 /// The greatest number of words, more than any command has.
@@ -26,55 +25,38 @@ impl Args {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum Parsed {
-    /// A request of this many bytes. Without words, it is empty.
-    Request(usize),
-    /// Part of a request.
-    Part,
-}
-
-/// Why the bytes are not a request and cannot become one.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Malformed(&'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-/// Finds the request at the front, and its words.
-pub fn request(bytes: &[u8], args: &mut Args) -> Result<Parsed, Malformed> {
+/// Finds the request at the front, and its words. Returns its length, or `None` if it is incomplete. Without words, it
+/// is empty.
+pub fn request(bytes: &[u8], args: &mut Args) -> Result<Option<usize>, &'static str> {
     args.0.clear();
     if bytes.first() != Some(&b'*') {
         return line_of_words(bytes, args);
     }
     let Some((count, mut at)) = number(bytes, 1, "invalid multibulk length")? else {
-        return Ok(Parsed::Part);
+        return Ok(None);
     };
     if count > MAX_WORDS {
-        return Err(Malformed("invalid multibulk length"));
+        return Err("invalid multibulk length");
     }
     for _ in 0..count {
         match bytes.get(at) {
-            None => return Ok(Parsed::Part),
+            None => return Ok(None),
             Some(b'$') => {}
-            Some(_) => return Err(Malformed("expected '$' before a word's length")),
+            Some(_) => return Err("expected '$' before a word's length"),
         }
         let Some((length, start)) = number(bytes, at + 1, "invalid bulk length")? else {
-            return Ok(Parsed::Part);
+            return Ok(None);
         };
         let end = start + length;
         match bytes.get(end..end + 2) {
-            None => return Ok(Parsed::Part),
+            None => return Ok(None),
             Some(b"\r\n") => {}
-            Some(_) => return Err(Malformed("a word is longer than its length says")),
+            Some(_) => return Err("a word is longer than its length says"),
         }
         args.push(start..end);
         at = end + 2;
     }
-    Ok(Parsed::Request(at))
+    Ok(Some(at))
 }
 
 /// Reads a decimal number up to the end of its line, and returns it with the start of the next line; `None` if that has
@@ -83,46 +65,38 @@ fn number(
     bytes: &[u8],
     start: usize,
     error: &'static str,
-) -> Result<Option<(usize, usize)>, Malformed> {
-    let mut number = 0;
-    let mut at = start;
-    loop {
-        match bytes.get(at) {
-            Some(digit @ b'0'..=b'9') => number = number * 10 + usize::from(digit - b'0'),
-            Some(b'\r') if at > start => break,
-
-            Some(_) => return Err(Malformed(error)),
-            None => return Ok(None),
+) -> Result<Option<(usize, usize)>, &'static str> {
+    let line = &bytes[start..];
+    // Nine digits exceed all limits.
+    let digits = line.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
+    match &line[digits..] {
+        _ if digits == 9 => Err(error),
+        [] => Ok(None),
+        [b'\r'] if digits > 0 => Ok(None),
+        [b'\r', b'\n', ..] if digits > 0 => {
+            let digit = |number, digit: &u8| number * 10 + usize::from(digit - b'0');
+            Ok(Some((line[..digits].iter().fold(0, digit), start + digits + 2)))
         }
-        // Nine digits exceed all limits.
-        if at - start >= 8 {
-            return Err(Malformed(error));
-        }
-        at += 1;
-    }
-    match bytes.get(at + 1) {
-        Some(b'\n') => Ok(Some((number, at + 2))),
-        Some(_) => Err(Malformed(error)),
-        None => Ok(None),
+        _ => Err(error),
     }
 }
 
 /// Reads words between spaces, as typed into a terminal.
-fn line_of_words(bytes: &[u8], args: &mut Args) -> Result<Parsed, Malformed> {
-    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(Parsed::Part) };
+fn line_of_words(bytes: &[u8], args: &mut Args) -> Result<Option<usize>, &'static str> {
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
     if line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
-        return Err(Malformed("a line of words has no control characters"));
+        return Err("a line of words has no control characters");
     }
     let mut start = 0;
     for word in line.split(|byte| matches!(byte, b' ' | b'\t')) {
         if !word.is_empty() {
             if args.len() == MAX_WORDS {
-                return Err(Malformed("too many words"));
+                return Err("too many words");
             }
             args.push(start..start + word.len());
         }
         start += word.len() + 1;
     }
-    Ok(Parsed::Request(end + 1))
+    Ok(Some(end + 1))
 }

@@ -57,6 +57,10 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    pub fn bulks<T: AsRef<[u8]>>(&mut self, texts: impl IntoIterator<Item = T>) {
+        texts.into_iter().for_each(|text| self.bulk(text));
+    }
+
     /// Writes an id as a string.
     pub fn id(&mut self, id: u64) {
         self.bulk(itoa::Buffer::new().format(id));

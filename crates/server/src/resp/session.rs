@@ -12,24 +12,39 @@ use super::parse::Args;
 use super::reply::Reply;
 use crate::answers::Answers;
 use crate::client::{Client, Found};
-use crate::error::IssueError;
+use crate::error::{self, ErrorKind, IssueError};
 use crate::listener::{Ends, Protocol};
 use crate::shared::Shared;
 
+/// The kind is the first word of an error.
+pub type Refusal = error::Refusal<&'static str>;
+
+pub type Done = Result<(), Refusal>;
+
+impl ErrorKind for &'static str {
+    fn of(error: &IssueError) -> Self {
+        if error.may_pass() { "TRYAGAIN" } else { "ERR" }
+    }
+}
+
+pub fn err(text: impl Into<String>) -> Refusal {
+    Refusal::new("ERR", text)
+}
+
 pub struct Session {
-    pub(super) client: Client,
+    pub client: Client,
     /// `None` on a Unix socket.
-    pub(super) ends: Option<Ends>,
-    pub(super) number: u64,
-    pub(super) client_name: Vec<u8>,
-    pub(super) is_3: bool,
-    pub(super) since: Instant,
+    pub ends: Option<Ends>,
+    pub number: u64,
+    pub client_name: Vec<u8>,
+    pub is_3: bool,
+    pub since: Instant,
     /// Begun by `MULTI`.
-    pub(super) transaction: Option<Transaction>,
-    pub(super) replies: Replies,
+    pub transaction: Option<Transaction>,
+    pub replies: Replies,
     /// Reused memory: the positions of a request's words, and ids of long answers.
-    pub(super) args: Args,
-    pub(super) ids: Vec<u64>,
+    pub args: Args,
+    pub ids: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,16 +57,16 @@ pub enum Replies {
 
 /// A transaction since `MULTI`.
 pub struct Transaction {
-    pub(super) begun: Instant,
+    pub begun: Instant,
     /// The requests, concatenated.
-    pub(super) requests: Vec<u8>,
-    pub(super) count: usize,
+    pub requests: Vec<u8>,
+    pub count: usize,
     /// How many ids the requests ask for.
-    pub(super) ids: u64,
+    pub ids: u64,
     /// Whether a request could not be kept.
-    pub(super) is_broken: bool,
+    pub is_broken: bool,
     /// Permits for memory beyond what any connection may hold.
-    pub(super) room: Vec<OwnedSemaphorePermit>,
+    pub room: Vec<OwnedSemaphorePermit>,
 }
 
 impl Transaction {
@@ -63,8 +78,8 @@ impl Transaction {
 
 /// A request: a command and its arguments.
 pub struct Words<'a> {
-    pub(super) request: &'a [u8],
-    pub(super) args: &'a Args,
+    pub request: &'a [u8],
+    pub args: &'a Args,
 }
 
 impl<'a> Words<'a> {
@@ -107,50 +122,37 @@ impl Session {
         }
     }
 
-    /// Refuses a request, and reads no more.
-    pub(super) fn refuse(&mut self, out: &mut Vec<u8>, text: &str) {
-        self.client.is_over = true;
-        self.error(out, "ERR", text);
+    /// Answers why a request has no other answer.
+    pub fn answer_refusal(&mut self, done: Done, out: &mut Vec<u8>) -> io::Result<()> {
+        if let Err(refusal) = done {
+            let (kind, text) = refusal.said()?;
+            self.client.errors += 1;
+            Reply::new(out, self.is_3).error(kind, &text);
+        }
+        Ok(())
     }
 
-    pub(super) fn error(&mut self, out: &mut Vec<u8>, kind: &str, text: &str) {
-        self.client.errors += 1;
-        Reply::new(out, self.is_3).error(kind, text);
-    }
-
-    /// Answers why no id was issued.
-    pub(super) fn failed(&mut self, out: &mut Vec<u8>, error: &IssueError) {
-        let kind = if error.may_pass() { "TRYAGAIN" } else { "ERR" };
-        self.error(out, kind, &uidring::adapter::Chain(error).to_string());
-    }
-
-    /// Finds a name, or the default one without a text, or answers that there is none.
-    pub(super) async fn find(
+    /// Finds a name, or the default one without a text.
+    pub async fn find(
         &mut self,
         text: Option<&[u8]>,
         answers: &mut Answers<'_>,
-    ) -> io::Result<Option<Found<'_>>> {
-        match self.client.look_up(text, answers).await? {
-            Ok(true) => return Ok(self.client.recent()),
-            Ok(false) => {
-                let text = String::from_utf8_lossy(text.unwrap_or_default());
-                let text: String = text.chars().take(128).collect();
-                let text = format!("there is no name '{text}'; KEYS * lists those that there are");
-                self.error(answers.bytes, "ERR", &text);
-            }
-            Err(error) => self.failed(answers.bytes, &error),
-        }
-        Ok(None)
+    ) -> Result<Found<'_>, Refusal> {
+        self.client.look_up(text, answers).await?.ok_or_else(|| {
+            let text = String::from_utf8_lossy(text.unwrap_or_default());
+            let text: String = text.chars().take(128).collect();
+            err(format!("there is no name '{text}'; KEYS * lists those that there are"))
+        })
     }
 
     /// Whether the server knows this name.
-    pub(super) fn is_name(&self, text: Option<&[u8]>) -> bool {
+    pub fn is_name(&self, text: Option<&[u8]>) -> bool {
         let text = text.and_then(|text| str::from_utf8(text).ok());
         text.is_some_and(|text| self.client.shared.names.get(text).is_some())
     }
 
     /// Resets the session to its initial state.
-    pub(super) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.transaction = None;
         self.replies = Replies::On;
         self.client_name.clear();

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use super::reply::Reply;
-use super::session::{Replies, Session, Words};
-use super::table::COMMANDS;
+use super::session::{Done, Refusal, Replies, Session, Words, err};
+use super::table::{COMMANDS, MAX_COMMAND, upper};
 use crate::listener::{Ends, Protocol};
 use crate::names::SHOWN;
 use crate::shared::Shared;
@@ -15,94 +15,68 @@ const PROTOCOL: Protocol = Protocol::Redis;
 /// The greatest length of a client's name, in bytes.
 const MAX_CLIENT_NAME: usize = 256;
 
+/// Makes the lines of a section of `INFO`.
+type Lines = fn(&Shared) -> String;
+
 impl Session {
     /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`
-    pub(super) fn hello(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+    pub fn hello(&mut self, words: &Words<'_>, out: &mut Vec<u8>) -> Done {
         let version = match words.len() {
             0 => Some(if self.is_3 { 3 } else { 2 }),
             _ => words.number(0).filter(|version| matches!(version, 2 | 3)),
         };
-        let Some(version) = version else {
-            return self.error(out, "NOPROTO", "unsupported protocol version: it is 2 or 3");
-        };
+        let version = version
+            .ok_or_else(|| Refusal::new("NOPROTO", "unsupported protocol version: it is 2 or 3"))?;
         let (mut at, mut client_name) = (1, None);
         while at < words.len() {
             if words.is(at, "AUTH") && at + 2 < words.len() {
-                if !self.authenticate(words, at + 2, out) {
-                    return;
-                }
+                self.authenticate(words.get(at + 2))?;
                 at += 3;
             } else if words.is(at, "SETNAME") && at + 1 < words.len() {
                 client_name = words.get(at + 1);
                 at += 2;
             } else {
-                return self.error(
-                    out,
-                    "ERR",
-                    "syntax error: HELLO [2|3 [AUTH user password] [SETNAME name]]",
-                );
+                let text = "syntax error: HELLO [2|3 [AUTH user password] [SETNAME name]]";
+                return Err(err(text));
             }
         }
         if !self.client.is_trusted {
-            return self.error(
-                out,
-                "NOAUTH",
-                "HELLO must be called with AUTH: Authentication required.",
-            );
+            let text = "HELLO must be called with AUTH: Authentication required.";
+            return Err(Refusal::new("NOAUTH", text));
         }
-        if let Some(name) = client_name
-            && !self.set_client_name(name, out)
-        {
-            return;
-        }
+        client_name.map_or(Ok(()), |name| self.set_client_name(name))?;
         self.is_3 = version == 3;
         let mut reply = Reply::new(out, self.is_3);
         reply.map(7);
-        for (key, text) in [("server", "uidring"), ("version", env!("CARGO_PKG_VERSION"))] {
-            reply.bulk(key);
-            reply.bulk(text);
-        }
-        for (key, number) in [("proto", version), ("id", self.number)] {
-            reply.bulk(key);
-            reply.integer(number);
-        }
-        for (key, text) in [("mode", "standalone"), ("role", "master")] {
-            reply.bulk(key);
-            reply.bulk(text);
-        }
-        reply.bulk("modules");
+        reply.bulks(["server", "uidring", "version", env!("CARGO_PKG_VERSION"), "proto"]);
+        reply.integer(version);
+        reply.bulk("id");
+        reply.integer(self.number);
+        reply.bulks(["mode", "standalone", "role", "master", "modules"]);
         reply.array(0);
+        Ok(())
     }
 
-    /// Checks the password, and answers if it is wrong.
-    pub(super) fn authenticate(
-        &mut self,
-        words: &Words<'_>,
-        index: usize,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        let (kind, text) = match self.client.authenticate(words.get(index).unwrap_or_default()) {
-            Some(true) => return true,
+    /// Checks the password.
+    pub fn authenticate(&mut self, password: Option<&[u8]>) -> Done {
+        let (kind, text) = match self.client.authenticate(password.unwrap_or_default()) {
+            Some(true) => return Ok(()),
             Some(false) => ("WRONGPASS", "invalid username-password pair or user is disabled."),
             None => ("ERR", "AUTH called without any password configured for the server"),
         };
-        self.error(out, kind, text);
-        false
+        Err(Refusal::new(kind, text))
     }
 
-    /// Sets the connection's name, or answers why it cannot.
-    fn set_client_name(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
+    /// Sets the connection's name.
+    fn set_client_name(&mut self, name: &[u8]) -> Done {
         // Names are part of a line of words.
-        let is_name = name.len() <= MAX_CLIENT_NAME && name.iter().all(u8::is_ascii_graphic);
-        if is_name {
-            self.client_name = name.to_vec();
-        } else {
-            let text = format!(
+        if name.len() > MAX_CLIENT_NAME || !name.iter().all(u8::is_ascii_graphic) {
+            return Err(err(format!(
                 "a client's name has at most {MAX_CLIENT_NAME} bytes, and no spaces or special characters"
-            );
-            self.error(out, "ERR", &text);
+            )));
         }
-        is_name
+        self.client_name = name.to_vec();
+        Ok(())
     }
 
     /// Describes this connection as a line of `CLIENT LIST`. Values that the server does not track are 0.
@@ -122,100 +96,85 @@ impl Session {
     }
 
     /// `CLIENT …`: what libraries send at connect.
-    pub(super) fn client(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply::new(out, self.is_3);
-        if words.is(0, "SETNAME") && words.len() == 2 {
-            if self.set_client_name(words.get(1).unwrap_or_default(), out) {
-                Reply::new(out, self.is_3).simple("OK");
+    pub fn client(&mut self, words: &Words<'_>, mut reply: Reply<'_>) -> Done {
+        let mut word = [0; MAX_COMMAND];
+        match (upper(words.get(0).unwrap_or_default(), &mut word), words.len()) {
+            (b"SETNAME", 2) => {
+                self.set_client_name(words.get(1).unwrap_or_default())?;
+                reply.simple("OK");
             }
-        } else if words.is(0, "GETNAME") && words.len() == 1 {
-            match self.client_name.is_empty() {
-                true => reply.null(),
-                false => reply.bulk(&self.client_name),
+            (b"GETNAME", 1) if self.client_name.is_empty() => reply.null(),
+            (b"GETNAME", 1) => reply.bulk(&self.client_name),
+            (b"ID", 1) => reply.integer(self.number),
+            (b"INFO", 1) | (b"LIST", _) => reply.bulk(self.client_line()),
+            (b"REPLY", 2) if words.is(1, "ON") => {
+                self.replies = Replies::On;
+                reply.simple("OK");
             }
-        } else if words.is(0, "ID") && words.len() == 1 {
-            reply.integer(self.number);
-        } else if words.is(0, "INFO") && words.len() == 1 || words.is(0, "LIST") {
-            reply.bulk(self.client_line());
-        } else if words.is(0, "REPLY") && words.len() == 2 && words.is(1, "ON") {
-            self.replies = Replies::On;
-            reply.simple("OK");
-        } else if words.is(0, "REPLY") && words.len() == 2 && words.is(1, "OFF") {
-            self.replies = Replies::Off;
-        } else if words.is(0, "REPLY") && words.len() == 2 && words.is(1, "SKIP") {
-            // Without answers, there is none to skip.
-            if self.replies == Replies::On {
-                self.replies = Replies::Skip;
-            }
-        } else if words.is(0, "SETINFO") && words.len() == 3
-            || (words.is(0, "NO-EVICT") || words.is(0, "NO-TOUCH")) && words.len() == 2
-        {
-            reply.simple("OK");
-        } else {
-            self.error(
-                out,
-                "ERR",
-                "CLIENT knows SETNAME, GETNAME, ID, INFO, LIST, REPLY, SETINFO, NO-EVICT and NO-TOUCH",
-            );
-        }
-    }
-
-    /// `COMMAND`, `COMMAND COUNT`, `COMMAND DOCS …`, `COMMAND INFO …`
-    pub(super) fn command(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply::new(out, self.is_3);
-        if words.len() == 0 {
-            reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| describe(&mut reply, command));
-        } else if words.is(0, "COUNT") {
-            reply.integer(COMMANDS.len() as u64);
-        } else if words.is(0, "DOCS") {
-            reply.map(0);
-        } else if words.is(0, "INFO") {
-            reply.array(words.len() - 1);
-            for index in 1..words.len() {
-                match COMMANDS.iter().find(|(name, ..)| words.is(index, name)) {
-                    Some(command) => describe(&mut reply, command),
-                    None => reply.null(),
+            (b"REPLY", 2) if words.is(1, "OFF") => self.replies = Replies::Off,
+            (b"REPLY", 2) if words.is(1, "SKIP") => {
+                // Without answers, there is none to skip.
+                if self.replies == Replies::On {
+                    self.replies = Replies::Skip;
                 }
             }
-        } else {
-            self.error(out, "ERR", "COMMAND knows COUNT, DOCS and INFO");
+            (b"SETINFO", 3) | (b"NO-EVICT" | b"NO-TOUCH", 2) => reply.simple("OK"),
+            _ => {
+                let text = "CLIENT knows SETNAME, GETNAME, ID, INFO, LIST, REPLY, SETINFO, NO-EVICT and NO-TOUCH";
+                return Err(err(text));
+            }
         }
-    }
-
-    /// `CONFIG GET …`: the settings that benchmarks ask for.
-    pub(super) fn config(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        const SETTINGS: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
-        let asked = |name: &str| (1..words.len()).any(|index| words.is(index, name));
-        let settings: Vec<_> = SETTINGS.iter().filter(|(name, _)| asked(name)).collect();
-        let mut reply = Reply::new(out, self.is_3);
-        reply.map(settings.len());
-        for (name, value) in settings {
-            reply.bulk(name);
-            reply.bulk(value);
-        }
+        Ok(())
     }
 
     /// `INFO [section …]`: the named sections, or all.
-    pub(super) fn info(&mut self, words: &Words<'_>) -> String {
+    pub fn info(&mut self, words: &Words<'_>) -> String {
+        const SECTIONS: [(&str, Lines); 4] = [
+            ("Server", of_server),
+            ("Clients", of_clients),
+            ("Stats", of_stats),
+            ("Names", of_names),
+        ];
         self.client.count_issued();
-        let asks_all =
-            |index| ["all", "default", "everything"].iter().any(|all| words.is(index, all));
-        let is_all = words.len() == 0 || (0..words.len()).any(asks_all);
-        let is_asked = |name: &str| is_all || (0..words.len()).any(|index| words.is(index, name));
-        let asked =
-            ["Server", "Clients", "Stats", "Names"].into_iter().filter(|name| is_asked(name));
-        let texts = asked.map(|name| {
-            let lines = match name {
-                "Server" => of_server(&self.client.shared),
-                "Clients" => of_clients(&self.client.shared),
-                "Stats" => of_stats(&self.client.shared),
-                _ => of_names(&self.client.shared),
-            };
-            format!("# {name}\r\n{lines}")
-        });
+        let has = |word: &&str| (0..words.len()).any(|index| words.is(index, word));
+        let is_all = words.len() == 0 || ["all", "default", "everything"].iter().any(has);
+        let asked = SECTIONS.iter().filter(|(name, _)| is_all || has(name));
+        let texts =
+            asked.map(|(name, lines)| format!("# {name}\r\n{}", lines(&self.client.shared)));
         texts.collect::<Vec<_>>().join("\r\n")
     }
+}
+
+/// `COMMAND`, `COMMAND COUNT`, `COMMAND DOCS …`, `COMMAND INFO …`
+pub fn command(words: &Words<'_>, mut reply: Reply<'_>) -> Done {
+    if words.len() == 0 {
+        reply.array(COMMANDS.len());
+        COMMANDS.iter().for_each(|command| describe(&mut reply, command));
+    } else if words.is(0, "COUNT") {
+        reply.integer(COMMANDS.len() as u64);
+    } else if words.is(0, "DOCS") {
+        reply.map(0);
+    } else if words.is(0, "INFO") {
+        reply.array(words.len() - 1);
+        for index in 1..words.len() {
+            match COMMANDS.iter().find(|(name, ..)| words.is(index, name)) {
+                Some(command) => describe(&mut reply, command),
+                None => reply.null(),
+            }
+        }
+    } else {
+        return Err(err("COMMAND knows COUNT, DOCS and INFO"));
+    }
+    Ok(())
+}
+
+/// `CONFIG GET …`: the settings that benchmarks ask for.
+pub fn config(words: &Words<'_>, mut reply: Reply<'_>) {
+    let is_asked = |name| (1..words.len()).any(|index| words.is(index, name));
+    let mut settings = vec![["save", ""], ["appendonly", "no"]];
+    settings.retain(|[name, _]| is_asked(name));
+    reply.map(settings.len());
+    reply.bulks(settings.into_iter().flatten());
 }
 
 fn of_server(shared: &Shared) -> String {
@@ -267,35 +226,8 @@ fn describe(reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)) {
     for number in [has_key, *last, has_key] {
         reply.signed(number);
     }
-    // Access categories, then tips for clients.
     reply.set(1);
     reply.simple("@fast");
-    reply.set(0);
-    // The positions of the names, as in the three numbers.
-    reply.set(usize::from(*last != 0));
-    if *last != 0 {
-        reply.map(3);
-        reply.bulk("flags");
-        reply.set(1);
-        reply.simple("RW");
-        let index = [("index", 1)];
-        // From the first name: no more, or up to the last word.
-        let range = [("lastkey", (*last).min(0)), ("keystep", 1), ("limit", 0)];
-        for (key, kind, numbers) in
-            [("begin_search", "index", &index[..]), ("find_keys", "range", &range)]
-        {
-            reply.bulk(key);
-            reply.map(2);
-            reply.bulk("type");
-            reply.bulk(kind);
-            reply.bulk("spec");
-            reply.map(numbers.len());
-            for (key, number) in numbers {
-                reply.bulk(key);
-                reply.signed(*number);
-            }
-        }
-    }
-    // Subcommands.
-    reply.set(0);
+    // No tips for clients, no more about the positions of names, and no subcommands.
+    (0..3).for_each(|_| reply.set(0));
 }

@@ -52,10 +52,8 @@ pub fn upper<'a>(command: &[u8], buffer: &'a mut [u8; MAX_COMMAND]) -> &'a [u8] 
 
 /// Whether this command exists and allows this many words.
 pub fn is_command(command: &[u8], words: usize) -> bool {
-    find(command).is_some_and(|(_, arity, _)| match usize::try_from(*arity) {
-        Ok(exact) => words == exact,
-        Err(_) => words as u64 >= arity.unsigned_abs(),
-    })
+    let words = words as i64;
+    find(command).is_some_and(|(_, arity, _)| words == *arity || *arity < 0 && words >= -arity)
 }
 
 pub fn problem(command: &[u8]) -> String {

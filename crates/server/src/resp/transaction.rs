@@ -1,10 +1,8 @@
 //! Transactions: commands between `MULTI` and `EXEC`, which are answered together.
 
-use std::io;
-
-use super::parse::{self, Args, Parsed};
+use super::parse::{self, Args};
 use super::reply::Reply;
-use super::session::{Session, Transaction, Words};
+use super::session::{Done, Refusal, Session, Transaction, Words, err};
 use super::table::{self, MAX_COMMAND, upper};
 use crate::answers::Answers;
 use crate::scratch::CHUNK;
@@ -17,47 +15,40 @@ const IDS_PER_CHUNK: u64 = CHUNK as u64 / 8;
 
 impl Session {
     /// Keeps a request for `EXEC`, unless it ends the transaction.
-    pub(super) async fn transact(
-        &mut self,
-        words: &Words<'_>,
-        answers: &mut Answers<'_>,
-    ) -> io::Result<()> {
+    pub async fn transact(&mut self, words: &Words<'_>, answers: &mut Answers<'_>) -> Done {
         let Some(command) = words.command() else { return Ok(()) };
         // A client that sends something now and then is never slow, and its queue stays in memory.
         let idle = self.client.shared.limits.idle;
         if self.transaction.as_ref().is_some_and(|begun| begun.begun.elapsed() >= idle) {
             self.transaction = None;
+            self.client.is_over = true;
             let text = format!("the transaction did not end in time, within {idle:?} of MULTI");
-            self.refuse(answers.bytes, &text);
-            return Ok(());
+            return Err(err(text));
         }
         let mut name = [0; MAX_COMMAND];
         match (upper(command, &mut name), words.len()) {
             (b"EXEC", 0) => {
                 self.client.requests += 1;
-                return self.exec(answers).await;
+                self.exec(answers).await?;
             }
             (b"DISCARD", 0) => {
                 self.client.requests += 1;
                 self.transaction = None;
                 Reply::new(answers.bytes, self.is_3).simple("OK");
             }
-            (b"MULTI", 0) => self.error(answers.bytes, "ERR", "MULTI calls can not be nested"),
-            (b"WATCH", 1..) => {
-                self.error(answers.bytes, "ERR", "WATCH inside MULTI is not allowed")
-            }
-            (b"QUIT" | b"RESET", _) => return self.execute(words, answers).await,
-            (name, _) => match self.queue(name, words) {
-                Ok(()) => Reply::new(answers.bytes, self.is_3).simple("QUEUED"),
-                Err(text) => {
-                    if let Some(transaction) = &mut self.transaction {
-                        // Free the memory: nothing of it is needed.
-                        let nothing = Transaction::begun_at(transaction.begun);
-                        *transaction = Transaction { is_broken: true, ..nothing };
-                    }
-                    self.error(answers.bytes, "ERR", &text);
+            (b"MULTI", 0) => return Err(err("MULTI calls can not be nested")),
+            (b"WATCH", 1..) => return Err(err("WATCH inside MULTI is not allowed")),
+            (b"QUIT" | b"RESET", _) => self.execute(words, answers).await?,
+            (name, _) => {
+                let queued = self.queue(name, words);
+                if let (Err(_), Some(transaction)) = (&queued, &mut self.transaction) {
+                    // Free the memory: nothing of it is needed.
+                    let nothing = Transaction::begun_at(transaction.begun);
+                    *transaction = Transaction { is_broken: true, ..nothing };
                 }
-            },
+                queued.map_err(err)?;
+                Reply::new(answers.bytes, self.is_3).simple("QUEUED");
+            }
         }
         Ok(())
     }
@@ -85,29 +76,28 @@ impl Session {
             return Err(format!("a transaction has at most {MAX_BYTES} bytes; make it shorter"));
         }
         if length / CHUNK > transaction.room.len() {
-            let room =
-                self.client.shared.budget.take(IDS_PER_CHUNK).map_err(|error| error.to_string())?;
-            transaction.room.extend(room);
+            let room = self.client.shared.budget.take(IDS_PER_CHUNK);
+            transaction.room.extend(room.map_err(|error| error.to_string())?);
         }
         transaction.requests.extend_from_slice(request);
         transaction.count += 1;
         Ok(())
     }
 
-    async fn exec(&mut self, answers: &mut Answers<'_>) -> io::Result<()> {
+    async fn exec(&mut self, answers: &mut Answers<'_>) -> Done {
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         if transaction.is_broken {
             let text = "Transaction discarded because of previous errors.";
-            self.error(answers.bytes, "EXECABORT", text);
-            return Ok(());
+            return Err(Refusal::new("EXECABORT", text));
         }
         Reply::new(answers.bytes, self.is_3).array(transaction.count);
         let mut rest = &transaction.requests[..];
         let mut args = Args::default();
         // They were parsed successfully before.
-        while let Ok(Parsed::Request(length)) = parse::request(rest, &mut args) {
+        while let Ok(Some(length)) = parse::request(rest, &mut args) {
             let words = Words { request: &rest[..length], args: &args };
-            self.execute(&words, answers).await?;
+            let done = self.execute(&words, answers).await;
+            self.answer_refusal(done, answers.bytes)?;
             rest = &rest[length..];
             answers.write_if_long().await?;
         }
