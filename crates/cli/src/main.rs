@@ -24,7 +24,6 @@ mod report;
 mod segment;
 #[cfg(feature = "server")]
 mod serve;
-mod shown_bar;
 mod sink;
 mod sort;
 mod stdio;
