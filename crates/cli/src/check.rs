@@ -356,9 +356,7 @@ impl Found {
             };
             rows.push(("ahead of the clock", format!("{}{by}", thousands(fields.ahead))));
         }
-        let cells: Vec<_> =
-            rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
-        table::aligned(&cells, |_| false).join("\n")
+        table::facts(rows)
     }
 
     fn json(&self) -> String {

@@ -147,8 +147,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         let end = worker_ids_end(&usage, layout, now);
         rows.push(("worker ids end", with_flags(&end, flags)));
     }
-    let cells: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
-    stdio::print(&table::aligned(&cells, |_| false).join("\n"))
+    stdio::print(&table::facts(rows))
 }
 
 fn follows(old: &Layout, succession: &Succession) -> String {

@@ -37,7 +37,7 @@ pub fn table(report: &Report<'_>) -> String {
             rows.extend(json["results"].as_object().into_iter().flatten().map(|(name, result)| {
                 row(name, columns.iter().map(|(_, place)| cell(result, place)))
             }));
-            aligned(&rows, |column| column > 0).join("\n")
+            aligned(&rows, |column| column > 0)
         };
     let rounds = format!("median of {} rounds", report.rounds);
     let (throughput, latency) =
