@@ -115,12 +115,6 @@ impl From<uidring::Error> for Failure {
     }
 }
 
-impl From<uidring::TakeError> for Failure {
-    fn from(error: uidring::TakeError) -> Self {
-        Self::Failed(Chain(&error).to_string())
-    }
-}
-
 /// For writing to stdout.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {

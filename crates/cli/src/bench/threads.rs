@@ -31,8 +31,7 @@ impl Crew {
         let (ready, all_ready) = mpsc::channel();
         thread::scope(|scope| {
             let mut closed = gate.write().unwrap_or_else(PoisonError::into_inner);
-            let mut takers = Vec::with_capacity(self.threads);
-            for number in 0..self.threads {
+            let start = |number: usize| {
                 let (ready, gate, work) = (ready.clone(), &gate, &work);
                 let taker = move || {
                     if !self.cores.is_empty() {
@@ -43,19 +42,17 @@ impl Crew {
                     let until = *gate.read().unwrap_or_else(PoisonError::into_inner);
                     work(until)
                 };
-                let builder = thread::Builder::new().name("taker".into());
-                let started = builder.spawn_scoped(scope, taker).map_err(|error| {
-                    Failure::Failed(format!("starting the threads: {error}; take fewer"))
-                });
-                takers.push(started?);
-            }
+                thread::Builder::new().name("taker".into()).spawn_scoped(scope, taker)
+            };
+            let takers = (0..self.threads).map(start).collect::<Result<Vec<_>, _>>();
+            let takers = takers.map_err(|error| {
+                Failure::Failed(format!("starting the threads: {error}; take fewer"))
+            })?;
             for () in all_ready.iter().take(self.threads) {}
             *closed = Instant::now() + time;
             drop(closed);
             let results = takers.into_iter().map(|taker| taker.join());
-            Ok(results
-                .map(|done| done.unwrap_or_else(|panic| panic::resume_unwind(panic)))
-                .collect())
+            Ok(results.map(|done| done.unwrap_or_else(|p| panic::resume_unwind(p))).collect())
         })
     }
 }
