@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 use uidring::Uid;
 use uidring::adapter::{interrupt_starts, starts_are_interrupted};
 use uidring::clock::{Clock, SystemClock};
+use uidring_any::AnyGenerator;
 
 use crate::ending;
 use crate::failure::Failure;
@@ -20,7 +21,7 @@ use crate::{progress, report};
 
 /// Ids to take and write at a time: up to 32 kB of text. This stays in the first cache, and fills only half a pipe, so
 /// that its reader works meanwhile.
-pub const PORTION: usize = 1_600;
+const PORTION: usize = 1_600;
 
 /// How long printing the last ids may take after a signal.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,55 +32,39 @@ const LONG_JOB: u64 = 20_000_000;
 /// From this many ids on, a summary says how far ahead of the clock they are. By default, that is two minutes.
 const MANY: u64 = 1_000_000;
 
-/// Opens a source of ids: acquires a worker id, or reads the tag.
-pub type OpenSource<'a> = Box<dyn FnOnce() -> Result<Box<dyn Source>, Failure> + 'a>;
-
-pub trait Source: Send + Sync {
-    /// Fills the front of `out` with the ids that are ready, and returns how many. Returns 0 if there is none, for
-    /// whatever reason.
-    fn take_ready(&self, out: &mut [Uid]) -> usize;
-
-    fn wait(&self) -> Result<Uid, Failure>;
-
-    /// Returns what bounds the ids, if anything does.
-    fn pace(&self) -> Option<Pace>;
-
-    /// Ends the source. Takes fail from now on, also those that wait.
-    fn close(&self);
-}
-
-/// Opens the source and prints `count` ids. If the source or the program ends early, prints what has been taken.
+/// Opens a generator and prints `count` of its ids. If the generator or the program ends early, prints what has been
+/// taken.
 pub fn print(
     count: u64,
     mut lines: Lines,
-    open: OpenSource<'_>,
+    open: impl FnOnce() -> Result<AnyGenerator, Failure>,
     mut sink: Sink,
 ) -> Result<(), Failure> {
     let place = sink.path().map(|path| path.display().to_string());
     let printed = Printed { place, written: Mutex::default() };
     // A pipe's reader may have stopped reading. A disk goes on, and ids that are not on it yet are not safe.
     let last_ids = (!sink.is_file()).then_some(PATIENCE);
-    let opened = OnceLock::<Box<dyn Source>>::new();
+    let opened = OnceLock::new();
     let patience = || if opened.get().is_some() { last_ids } else { Some(ending::START_PATIENCE) };
     let close = || {
         interrupt_starts();
-        if let Some(source) = opened.get() {
-            source.close();
+        if let Some(generator) = opened.get() {
+            AnyGenerator::close(generator);
         }
     };
     let work = || {
-        let source = open().inspect_err(|_| sink.discard())?;
-        let source = &**opened.get_or_init(|| source);
+        let generator = open().inspect_err(|_| sink.discard())?;
+        let generator = opened.get_or_init(|| generator);
         if starts_are_interrupted() {
-            source.close();
+            generator.close();
         }
-        let foreseen = source.pace().and_then(|pace| pace.foresee(count));
+        let foreseen = Pace::of(generator).and_then(|pace| pace.foresee(count));
         let wait = foreseen.map(|(wait, why)| {
             report::note(why);
             wait
         });
         let progress = progress(count, wait, &sink);
-        let done = print_all(count, &mut lines, source, &mut sink, &printed, &progress);
+        let done = print_all(count, &mut lines, generator, &mut sink, &printed, &progress);
         progress.finish_and_clear();
         // Release the lock first: a disk may be slow, and another signal reports meanwhile what is written. If this
         // fails, no id counts as written, and an earlier error is still the one reported.
@@ -182,7 +167,7 @@ fn summarize(written: &Written, lines: &Lines) {
 fn print_all(
     count: u64,
     lines: &mut Lines,
-    source: &dyn Source,
+    generator: &AnyGenerator,
     sink: &mut Sink,
     printed: &Printed,
     progress: &ProgressBar,
@@ -194,22 +179,35 @@ fn print_all(
         let portion = &mut uids[..left.min(PORTION as u64) as usize];
         let mut filled = 0;
         while filled < portion.len() {
-            match source.take_ready(&mut portion[filled..]) {
+            match take_ready(generator, &mut portion[filled..]) {
                 0 => break,
                 taken => filled += taken,
             }
         }
         if filled == 0 {
-            portion[0] = source.wait()?;
+            portion[0] = generator.next_uid().map_err(uidring::Error::from)?;
             filled = 1;
         }
         text.clear();
         (lines.append)(&mut text, &portion[..filled])?;
-        write(sink, &text, &portion[..filled], lines.whole, printed)?;
+        write(sink, &text, &portion[..filled], lines, printed)?;
         left -= filled as u64;
         progress.inc(filled as u64);
     }
     Ok(())
+}
+
+/// Fills the front of `out` with the ids that are ready, and returns how many. Returns 0 if there is none, for whatever
+/// reason.
+fn take_ready(generator: &AnyGenerator, out: &mut [Uid]) -> usize {
+    if let Some(generator) = generator.as_uid_generator() {
+        return generator.try_fill(out).unwrap_or(0);
+    }
+    for (taken, place) in out.iter_mut().enumerate() {
+        let Ok(id) = generator.try_next_uid() else { return taken };
+        *place = id;
+    }
+    out.len()
 }
 
 /// Writes the text of the ids. Counts those that are out, even if writing fails or stalls midway.
@@ -217,7 +215,7 @@ fn write(
     sink: &mut Sink,
     text: &[u8],
     uids: &[Uid],
-    whole: fn(&[u8]) -> (usize, usize),
+    lines: &Lines,
     printed: &Printed,
 ) -> Result<(), Failure> {
     let (mut done, mut before) = (0, (0, 0));
@@ -225,7 +223,7 @@ fn write(
         done += sink.write(&text[done..])?;
         // Mostly everything is out, and needs no counting.
         let (ids, bytes) =
-            if done == text.len() { (uids.len(), done) } else { whole(&text[..done]) };
+            if done == text.len() { (uids.len(), done) } else { lines.whole(&text[..done]) };
         printed.add(&uids[before.0..ids], bytes - before.1);
         before = (ids, bytes);
     }

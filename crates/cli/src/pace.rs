@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use uidring::Layout;
+use uidring_any::{AnyGenerator, OtherGenerator};
+use uidring_store::values::{CENTURY, shown};
 
 use crate::text::{span, thousands};
-use uidring_store::values::{CENTURY, shown};
 
 /// The shortest wait to report.
 const LONG_WAIT: Duration = Duration::from_secs(5);
@@ -29,6 +30,23 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// Returns what bounds a generator's uids, if anything does.
+    pub fn of(generator: &AnyGenerator) -> Option<Self> {
+        let (worker_id, lease, lead, max_borrow) = match generator {
+            AnyGenerator::Other(OtherGenerator::Clocked(generator)) => {
+                let stats = generator.stats();
+                (stats.worker_id, stats.lease, Duration::ZERO, None)
+            }
+            generator => {
+                let generator = generator.as_cached()?;
+                let stats = generator.stats();
+                (stats.worker_id, stats.lease, stats.lead, Some(generator.max_borrow()?))
+            }
+        };
+        let layout = *generator.as_uid_generator()?.layout();
+        Some(Self { layout, worker_id, is_leased: lease.is_some(), lead, max_borrow })
+    }
+
     /// If `count` uids take long, returns how long, and why.
     pub fn foresee(&self, count: u64) -> Option<(Duration, String)> {
         let rate =
