@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
 use uidring::Uid;
 
-use super::limit_args::{LimitArgs, limits_help};
+use super::limit_args::{HEADING, LimitArgs, limits_help};
 use super::place::{BatchPlace, Place};
 use crate::args::options::OptionFlags;
 use crate::args::url::UrlArgs;
@@ -36,12 +36,13 @@ A file for --config:
 /// the certificate and the key again.
 #[derive(Args)]
 #[command(
+    mut_args(with_variable),
     after_help = EXAMPLES,
     after_long_help = format!("{}\n\n{EXAMPLES}\n\n{FILE}", limits_help())
 )]
 pub struct ServeArgs {
     /// A file of settings in TOML
-    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_CONFIG", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// Check the settings and files, listen nowhere, and ask no server
@@ -49,38 +50,38 @@ pub struct ServeArgs {
     pub check: bool,
 
     /// Where to listen for Redis: [ADDRESS:]PORT or none [default: 6379 if free]
-    #[arg(long, value_name = "WHERE", env = "UIDRING_SERVE_REDIS", hide_env = true)]
+    #[arg(long, value_name = "WHERE")]
     pub redis: Option<Place>,
 
     /// Where to listen for HTTP [default: 8080 if free]
-    #[arg(long, value_name = "WHERE", env = "UIDRING_SERVE_HTTP", hide_env = true)]
+    #[arg(long, value_name = "WHERE")]
     pub http: Option<Place>,
 
     /// Where to listen for Thrift [default: 7609 if free]
-    #[arg(long, value_name = "WHERE", env = "UIDRING_SERVE_THRIFT", hide_env = true)]
+    #[arg(long, value_name = "WHERE")]
     pub thrift: Option<Place>,
 
     /// The Unix socket for batches, or none [default: uidring.sock]
-    #[arg(long, value_name = "PATH", env = "UIDRING_SERVE_BATCH", hide_env = true)]
+    #[arg(long, value_name = "PATH")]
     pub batch: Option<BatchPlace>,
 
     /// Allow addresses that other hosts can reach
-    #[arg(long, env = "UIDRING_SERVE_EXPOSE", hide_env = true)]
+    #[arg(long)]
     pub expose: bool,
 
     /// A file with the password of clients: Redis's AUTH, HTTP's bearer token
-    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_PASSWORD_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 
     /// The server's certificate chain (PEM): TCP ports then speak TLS
-    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_TLS_CERT", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
     /// The certificate's private key (PEM)
-    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_TLS_KEY", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = HEADING)]
     pub limits: LimitArgs,
 
     #[command(flatten, next_help_heading = "Where ids come from")]
@@ -92,4 +93,16 @@ pub struct ServeArgs {
     /// Issue only uids above this one, for worker:N, which has no memory
     #[arg(long, value_name = "UID", allow_hyphen_values = true)]
     pub start_after: Option<Uid>,
+}
+
+/// Lets an environment variable stand in for a setting of the server. Those of generators are in the URL.
+fn with_variable(flag: Arg) -> Arg {
+    let is_setting = matches!(flag.get_help_heading(), None | Some(HEADING));
+    match flag.get_long() {
+        Some(name) if is_setting && name != "check" => {
+            let name = name.replace('-', "_").to_uppercase();
+            flag.env(format!("UIDRING_SERVE_{name}")).hide_env(true)
+        }
+        _ => flag,
+    }
 }
