@@ -12,14 +12,6 @@ pub enum Place {
     At(String, Vec<SocketAddr>),
 }
 
-impl Place {
-    /// Returns a port on loopback.
-    pub fn loopback(port: u16) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Self::At(address.to_string(), vec![address])
-    }
-}
-
 impl FromStr for Place {
     type Err = String;
 
@@ -27,13 +19,15 @@ impl FromStr for Place {
         if text == "none" {
             return Ok(Self::Nowhere);
         }
-        if let Ok(port) = text.parse() {
-            return Ok(Self::loopback(port));
-        }
+        let text = match text.parse::<u16>() {
+            Ok(port) => format!("127.0.0.1:{port}"),
+            Err(_) => text.to_owned(),
+        };
         let addresses = text.to_socket_addrs().map_err(|error| {
             format!("{error}; write ADDRESS:PORT, as in 127.0.0.1:6379, a port, or none")
         })?;
-        Ok(Self::At(text.to_owned(), addresses.collect()))
+        let addresses = addresses.collect();
+        Ok(Self::At(text, addresses))
     }
 }
 
