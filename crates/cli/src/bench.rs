@@ -17,9 +17,9 @@ use uidring::{CachedUidGenerator, PerThreadGenerator, Uid};
 
 pub use self::args::BenchArgs;
 use self::args::{Form, name};
-use self::contestant::{BATCH, Contestant};
+use self::contestant::{BASELINE, BATCH, Contestant};
 use self::machine::Machine;
-use self::measure::{Lineup, Plan, measure};
+use self::measure::{Plan, measure};
 use self::report::Report;
 use self::threads::Crew;
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let counter = CachePadded::new(AtomicU64::new(1));
     let per_thread = generator.per_thread();
     let lineup = lineup(args, &per_thread, &generator, &counter);
-    let plan = Plan::new(args.seconds, &lineup);
+    let plan = Plan::new(args.seconds, lineup.len());
     // The bar moves only between rounds, when nothing is timed.
     let bar = progress::bar(Some(plan.steps() as u64), "{wide_bar} {msg}, {eta} left");
     let measured = measure(&lineup, &crew, &plan, |phase| {
@@ -57,7 +57,7 @@ fn lineup<'a>(
     per_thread: &'a PerThreadGenerator<&CachedUidGenerator>,
     generator: &'a CachedUidGenerator,
     counter: &'a AtomicU64,
-) -> Lineup<'a> {
+) -> Vec<Contestant<'a>> {
     let mut contestants = Vec::new();
     for form in args.forms() {
         let name = name(form);
@@ -78,10 +78,9 @@ fn lineup<'a>(
             }),
         });
     }
-    let baseline = contestants.len();
     // The lowest cost of ids from a shared counter.
     contestants
-        .push(Contestant::new("fetch_add", 1, || || Ok(counter.fetch_add(1, Ordering::Relaxed))));
+        .push(Contestant::new(BASELINE, 1, || || Ok(counter.fetch_add(1, Ordering::Relaxed))));
     if args.forms().any(|form| matches!(form, Form::PerThread | Form::Local)) {
         // The lowest cost of ids of a thread's own.
         contestants.push(Contestant::new("increment", 1, || {
@@ -105,7 +104,7 @@ fn lineup<'a>(
             }
         }));
     }
-    Lineup { contestants, baseline }
+    contestants
 }
 
 /// Returns the cores to pin takers to. Fails if pinning is impossible, so that results never claim it falsely.

@@ -4,27 +4,20 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::contestant::{Contestant, Race, histogram, timer_cost};
+use super::contestant::{BASELINE, Contestant, Race, histogram, timer_cost};
 use super::threads::Crew;
 use crate::failure::Failure;
 
-/// The contestants to measure.
-pub struct Lineup<'a> {
-    /// Our forms, then the baseline, then others.
-    pub contestants: Vec<Contestant<'a>>,
-    /// Index of the baseline.
-    pub baseline: usize,
-}
-
-/// Runs all rounds of all contestants. Calls `progress` before each round.
+/// Runs all rounds of all contestants: our forms, then the baseline, then others. Calls `progress` before each round.
 pub fn measure<'a>(
-    lineup: &'a Lineup<'a>,
+    contestants: &'a [Contestant<'a>],
     crew: &Crew,
     plan: &Plan,
     mut progress: impl FnMut(&'static str),
 ) -> Result<Measurements<'a>, Failure> {
     let timer_ns = timer_cost();
-    let Lineup { contestants, baseline } = lineup;
+    let is_baseline = |contestant: &Contestant<'_>| contestant.name == BASELINE;
+    let baseline = contestants.iter().position(is_baseline).unwrap_or(0);
     let new = |of| Figures { of, rounds: Vec::new(), ids: 0, latency: histogram() };
     let mut figures: Vec<Figures<'_>> = contestants.iter().map(new).collect();
     // The order alternates, so that none profits from always running after the same one.
@@ -34,7 +27,6 @@ pub fn measure<'a>(
         progress("throughput");
         for &which in &turns {
             let races = crew.work(plan.race, &contestants[which].race)?;
-            let races = races.into_iter().collect::<Result<Vec<_>, _>>()?;
             if round > 0 {
                 figures[which].add(&races);
             }
@@ -45,14 +37,14 @@ pub fn measure<'a>(
         progress("latency");
         for &which in &turns {
             for times in crew.work(plan.slice, &contestants[which].sample)? {
-                figures[which].latency += &times?;
+                figures[which].latency += &times;
             }
         }
         turns.reverse();
     }
-    let ours = figures[..*baseline].iter();
+    let ours = figures[..baseline].iter();
     let fewest = ours.map(|figures| figures.ids / plan.rounds as u64).min().unwrap_or(0);
-    Ok(Measurements { timer_ns, figures, baseline: *baseline, uids_per_round: fewest })
+    Ok(Measurements { timer_ns, figures, baseline, uids_per_round: fewest })
 }
 
 /// Division of the time: half for throughput, half for latency.
@@ -63,8 +55,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn new(time: Duration, lineup: &Lineup<'_>) -> Self {
-        let contestants = lineup.contestants.len();
+    pub fn new(time: Duration, contestants: usize) -> Self {
         let half = time / 2;
         // An odd number of rounds, so that the median is one of them.
         let races = half.div_duration_f64(ROUND) as usize / contestants;
@@ -90,7 +81,7 @@ const SLICES: usize = 8;
 
 pub struct Measurements<'a> {
     pub timer_ns: u64,
-    /// In the order of [`Lineup::contestants`].
+    /// In the order of the contestants.
     pub figures: Vec<Figures<'a>>,
     /// Index of the baseline.
     baseline: usize,

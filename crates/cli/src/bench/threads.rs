@@ -10,7 +10,6 @@ use core_affinity::CoreId;
 use crate::failure::Failure;
 
 /// The takers' threads: how many, and where they run.
-#[derive(Clone)]
 pub struct Crew {
     pub threads: usize,
     /// Cores to pin the threads to in turn; empty for no pinning. Unpinned, two takers may share a core for a while,
@@ -24,7 +23,7 @@ impl Crew {
     pub fn work<R: Send>(
         &self,
         time: Duration,
-        work: impl Fn(Instant) -> R + Sync,
+        work: impl Fn(Instant) -> Result<R, Failure> + Sync,
     ) -> Result<Vec<R>, Failure> {
         // If a later thread cannot be started, the gate opens with this time, and those that wait end at once.
         let gate = RwLock::new(Instant::now());
@@ -52,7 +51,7 @@ impl Crew {
             *closed = Instant::now() + time;
             drop(closed);
             let results = takers.into_iter().map(|taker| taker.join());
-            Ok(results.map(|done| done.unwrap_or_else(|p| panic::resume_unwind(p))).collect())
+            results.map(|done| done.unwrap_or_else(|p| panic::resume_unwind(p))).collect()
         })
     }
 }
