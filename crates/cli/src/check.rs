@@ -1,6 +1,6 @@
 //! `uidring check`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -87,12 +87,11 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
         found.read(path, ids, &mut sorter)?;
     }
     progress.finish_and_clear();
-    let twice = found.compare(sorter)?;
-    let places = places(&twice, files, args.format)?;
-    for id in twice {
-        let places = places.get(&id).map(|places| format!(": {}", places.join(", ")));
-        let places = places.unwrap_or_default();
-        report::error(format_args!("{id} comes more than once{places}"));
+    let mut twice = found.compare(sorter)?;
+    find_places(&mut twice, files, args.format)?;
+    for (id, places) in twice {
+        let colon = if places.is_empty() { "" } else { ": " };
+        report::error(format_args!("{id} comes more than once{colon}{}", places.join(", ")));
     }
     if let (Some(layout), Some((_, max))) = (layout, found.ends)
         && let Some(problem) = Plausible::new(layout).problem(max)
@@ -106,33 +105,30 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     if found.is_good() { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Returns the places of these ids, or none if a file cannot be read twice.
-fn places(
-    ids: &[u64],
-    files: &[PathBuf],
-    format: Format,
-) -> Result<HashMap<u64, Vec<String>>, Failure> {
-    let mut places: HashMap<_, Vec<_>> = HashMap::new();
-    if ids.is_empty() || !files.iter().all(|path| path.is_file()) {
-        return Ok(places);
+/// The first ids that repeat, each with its places.
+type Twice = BTreeMap<u64, Vec<String>>;
+
+/// Adds the places, unless a file cannot be read twice.
+fn find_places(twice: &mut Twice, files: &[PathBuf], format: Format) -> Result<(), Failure> {
+    if twice.is_empty() || !files.iter().all(|path| path.is_file()) {
+        return Ok(());
     }
     for path in files {
         let file = File::open(path).map_err(|error| reading(path, &error))?;
         let mut read = Ids::new(file, format, Layout::UID_GENERATOR);
         let what = read.unit();
         while let Some(item) = read.next().map_err(|error| reading(path, &error))? {
-            let Ok(id) = item.id else { continue };
-            if ids.contains(&id.get()) {
-                let places = places.entry(id.get()).or_default();
-                match places.len() {
-                    ..PLACES => places.push(format!("{}, {what} {}", name(path), item.number)),
-                    PLACES => places.push("…".into()),
-                    _ => {}
-                }
+            let Some(places) = item.id.ok().and_then(|id| twice.get_mut(&id.get())) else {
+                continue;
+            };
+            match places.len() {
+                ..PLACES => places.push(format!("{}, {what} {}", name(path), item.number)),
+                PLACES => places.push("…".into()),
+                _ => {}
             }
         }
     }
-    Ok(places)
+    Ok(())
 }
 
 /// A job of this many bytes, or ids to compare, is long enough for a progress bar.
@@ -253,7 +249,7 @@ impl Found {
     }
 
     /// Counts the repetitions, and returns the first ids that repeat.
-    fn compare(&mut self, sorter: Sorter) -> Result<Vec<u64>, Failure> {
+    fn compare(&mut self, sorter: Sorter) -> Result<Twice, Failure> {
         let progress = match self.ids {
             ..LONG_JOB => ProgressBar::hidden(),
             ids => progress::bar(
@@ -261,7 +257,7 @@ impl Found {
                 "{wide_bar} {short_pos} of {short_len} ids compared, {eta} left",
             ),
         };
-        let (mut before, mut twice, mut compared) = (None, Vec::new(), 0_u64);
+        let (mut before, mut twice, mut compared) = (None, Twice::new(), 0_u64);
         sorter.finish(|number| {
             compared += 1;
             if compared.is_multiple_of(1 << 16) {
@@ -269,8 +265,8 @@ impl Found {
             }
             if before.replace(number) == Some(number) {
                 self.duplicates += 1;
-                if twice.last() != Some(&number) && twice.len() < SHOWN as usize {
-                    twice.push(number);
+                if twice.len() < SHOWN as usize {
+                    twice.entry(number).or_default();
                 }
             }
         })?;
