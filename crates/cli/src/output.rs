@@ -44,12 +44,12 @@ pub fn print(
     let printed = Printed { place, written: Mutex::default() };
     // A pipe's reader may have stopped reading. A disk goes on, and ids that are not on it yet are not safe.
     let last_ids = (!sink.is_file()).then_some(PATIENCE);
-    let opened = OnceLock::new();
+    let opened = OnceLock::<AnyGenerator>::new();
     let patience = || if opened.get().is_some() { last_ids } else { Some(ending::START_PATIENCE) };
     let close = || {
         interrupt_starts();
         if let Some(generator) = opened.get() {
-            AnyGenerator::close(generator);
+            generator.close();
         }
     };
     let work = || {
@@ -59,10 +59,7 @@ pub fn print(
             generator.close();
         }
         let foreseen = Pace::of(generator).and_then(|pace| pace.foresee(count));
-        let wait = foreseen.map(|(wait, why)| {
-            report::note(why);
-            wait
-        });
+        let wait = foreseen.inspect(|(_, why)| report::note(why)).map(|(wait, _)| wait);
         let progress = progress(count, wait, &sink);
         let done = print_all(count, &mut lines, generator, &mut sink, &printed, &progress);
         progress.finish_and_clear();
@@ -126,13 +123,11 @@ impl Printed {
 impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Written { count, ends, is_safe, .. } = *self.lock();
-        let verb = match (&self.place, count) {
-            (None, ..=1) => "was printed".into(),
-            (None, _) => "were printed".into(),
-            (Some(place), ..=1) if is_safe || count == 0 => format!("is safe in {place}"),
-            (Some(place), _) if is_safe => format!("are safe in {place}"),
-            (Some(place), 1) => format!("was written to {place}"),
-            (Some(place), _) => format!("were written to {place}"),
+        let (is, was) = if count <= 1 { ("is", "was") } else { ("are", "were") };
+        let verb = match &self.place {
+            None => format!("{was} printed"),
+            Some(place) if is_safe || count == 0 => format!("{is} safe in {place}"),
+            Some(place) => format!("{was} written to {place}"),
         };
         match ends {
             None => write!(f, "no id {verb}"),

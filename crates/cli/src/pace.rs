@@ -62,9 +62,9 @@ impl Pace {
             Some(limit) => format!("none may be more than {} ahead of the clock", shown(limit)),
             None => "this generator goes by the clock".into(),
         };
-        let mut help = Vec::new();
+        let mut help = String::new();
         if self.max_borrow.is_none() {
-            help.push("`--generator cached` borrows the future".into());
+            help += "; `--generator cached` borrows the future";
         } else if last < CENTURY / 2 {
             // Round up with a unit to spare, because the clock and the last uid are somewhere within their ticks.
             let unit = match last.as_secs() {
@@ -73,16 +73,15 @@ impl Pace {
                 _ => 86_400,
             };
             let enough = Duration::from_secs(unit * (last.as_secs() / unit + 2));
-            help.push(format!("`--max-borrow {}` lets them all be borrowed", shown(enough)));
+            help += &format!("; `--max-borrow {}` lets them all be borrowed", shown(enough));
         }
         if rate < FAST_RATE / 2 && self.worker_id < FAST_WORKERS {
             let place = if self.is_leased { ", with leases in another database," } else { "" };
             let rate = thousands(FAST_RATE);
-            help.push(format!(
-                "`--layout {FAST}`{place} has {rate} a second, for ids kept apart from those of this layout"
-            ));
+            help += &format!(
+                "; `--layout {FAST}`{place} has {rate} a second, for ids kept apart from those of this layout"
+            );
         }
-        let help = if help.is_empty() { "".into() } else { format!("; {}", help.join("; ")) };
         Some((
             wait,
             format!(

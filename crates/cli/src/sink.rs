@@ -43,8 +43,10 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
             _ => {}
         }
     }
-    if is_new {
-        sync_folder(path).map_err(failed)?;
+    // Wait until the name of a new file is on the disk.
+    #[cfg(unix)]
+    if is_new && let Some(folder) = std::path::absolute(path).map_err(failed)?.parent() {
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
     }
     // Check after locking: another program may have written it and ended meanwhile.
     if file.metadata().map_err(failed)?.len() > 0 {
@@ -131,15 +133,6 @@ impl Sink {
             (None, _) => Failure::Failed(format!("writing the output: {error}")),
         }
     }
-}
-
-/// Waits until the name of a new file is on the disk.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    if let Some(folder) = std::path::absolute(path)?.parent() {
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
