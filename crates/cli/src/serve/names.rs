@@ -108,9 +108,12 @@ impl<'a> Plan<'a> {
             names = names.with(name, issuer).with_origin(name, &origin);
         }
         if let Some(store) = store {
-            let opened = segments(&*store, settings.limits.wait);
-            let opened = opened.and_then(|segments| Ok((segments, store.segment_table()?)));
-            let (segments, table) = opened.map_err(|error| Failure::from(error).advised(&flags))?;
+            let open = || -> Result<_, Error> {
+                let builder = SegmentGenerator::builder(UntilCreated(store.segment_store()?));
+                let builder = builder.take_policy(TakePolicy::WaitFor(settings.limits.wait));
+                Ok((builder.refresh(REFRESH).build()?, store.segment_table()?))
+            };
+            let (segments, table) = open().map_err(|error| Failure::from(error).advised(&flags))?;
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
             warn_of_hidden_tags(&own, &tags);
@@ -211,10 +214,10 @@ pub fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
 
 /// The store whose segments are served: that of the worker ids, unless it has no segments or belongs to one pod.
 fn segments_of(options: &Options) -> Result<Option<Box<dyn AnyStore>>, Failure> {
-    match options.worker_kind() {
-        // Each pod's file would hand out the same ones.
-        WorkerKind::Chosen | WorkerKind::Registered | WorkerKind::Ordinal => return Ok(None),
-        _ => {}
+    // Each pod's file would hand out the same ones.
+    let has_none = [WorkerKind::Chosen, WorkerKind::Registered, WorkerKind::Ordinal];
+    if has_none.contains(&options.worker_kind()) {
+        return Ok(None);
     }
     let store = options.store().map_err(wrong)?;
     match store.segment_store() {
@@ -222,11 +225,6 @@ fn segments_of(options: &Options) -> Result<Option<Box<dyn AnyStore>>, Failure> 
         Err(error) if matches!(error.store(), Some(TableError::Lacks { .. })) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-fn segments(store: &dyn AnyStore, wait: Duration) -> Result<SegmentGenerator, Error> {
-    let builder = SegmentGenerator::builder(UntilCreated(store.segment_store()?));
-    builder.take_policy(TakePolicy::WaitFor(wait)).refresh(REFRESH).build()
 }
 
 /// Has no tags until somebody creates the table.
