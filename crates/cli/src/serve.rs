@@ -4,7 +4,6 @@ mod access;
 mod args;
 mod check;
 mod config;
-mod limit_args;
 mod names;
 mod place;
 mod sockets;
@@ -63,9 +62,7 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         ));
         server = server.listen(listener);
     }
-    for line in described {
-        report::note(line);
-    }
+    described.iter().for_each(report::note);
     let running = server
         .start(names)
         .map_err(|error| Failure::Failed(uidring::adapter::Chain(&error).to_string()))?;
@@ -130,20 +127,19 @@ fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
 }
 
 fn limits(args: &ServeArgs) -> Limits {
-    let mut limits = Limits::default();
-    limits.connections = args.limits.max_connections;
     // Some for listeners, the store and the log.
     let wanted = args.limits.max_connections as u64 + OTHER_FILES;
     let files = rlimit::increase_nofile_limit(wanted).unwrap_or(wanted);
-    let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
+    let room = files.saturating_sub(OTHER_FILES).max(1) as usize;
     if room < args.limits.max_connections {
         report::warning(format_args!(
             "at most {room} connections, as this process may open {} files: raise the limit (ulimit -Hn, \
              LimitNOFILE=), or lower --max-connections {}",
             files, args.limits.max_connections
         ));
-        limits.connections = room;
     }
+    let mut limits = Limits::default();
+    limits.connections = room.min(args.limits.max_connections);
     limits.batch = args.limits.max_batch;
     limits.idle = args.limits.idle;
     limits.slow = args.limits.slow;

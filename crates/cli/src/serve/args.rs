@@ -1,11 +1,12 @@
 //! The command line of `uidring serve`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Arg, Args};
+use clap::{Arg, Args, Command};
 use uidring::Uid;
+use uidring_store::values::{CENTURY, number, time};
 
-use super::limit_args::{HEADING, LimitArgs, limits_help};
 use super::place::{BatchPlace, Place};
 use crate::args::options::OptionFlags;
 use crate::args::url::UrlArgs;
@@ -25,6 +26,9 @@ A file for --config:
   layout = \"javascript-safe\"
   worker = \"lease\"";
 
+/// The heading of [`LimitArgs`], which no other flag has.
+const HEADING: &str = "Limits";
+
 /// Serve ids to clients of Redis, HTTP, Thrift and a binary batch
 ///
 /// It listens on loopback. The name `uid` stands for the uids of the URL, and each tag of `uidring segment` for its numbers:
@@ -36,7 +40,7 @@ A file for --config:
 /// the certificate and the key again.
 #[derive(Args)]
 #[command(
-    mut_args(with_variable),
+    mut_args(adjusted),
     after_help = EXAMPLES,
     after_long_help = format!("{}\n\n{EXAMPLES}\n\n{FILE}", limits_help())
 )]
@@ -50,19 +54,19 @@ pub struct ServeArgs {
     pub check: bool,
 
     /// Where to listen for Redis: [ADDRESS:]PORT or none [default: 6379 if free]
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", value_parser = Place::read)]
     pub redis: Option<Place>,
 
     /// Where to listen for HTTP [default: 8080 if free]
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", value_parser = Place::read)]
     pub http: Option<Place>,
 
     /// Where to listen for Thrift [default: 7609 if free]
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", value_parser = Place::read)]
     pub thrift: Option<Place>,
 
     /// The Unix socket for batches, or none [default: uidring.sock]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = BatchPlace::read)]
     pub batch: Option<BatchPlace>,
 
     /// Allow addresses that other hosts can reach
@@ -95,14 +99,63 @@ pub struct ServeArgs {
     pub start_after: Option<Uid>,
 }
 
-/// Lets an environment variable stand in for a setting of the server. Those of generators are in the URL.
-fn with_variable(flag: Arg) -> Arg {
-    let is_setting = matches!(flag.get_help_heading(), None | Some(HEADING));
-    match flag.get_long() {
-        Some(name) if is_setting && name != "check" => {
-            let name = name.replace('-', "_").to_uppercase();
-            flag.env(format!("UIDRING_SERVE_{name}")).hide_env(true)
-        }
-        _ => flag,
-    }
+/// What a server allows itself and its clients. These flags are seldom needed, so the help has them in a table.
+#[derive(Args)]
+pub struct LimitArgs {
+    /// Serve no segments
+    #[arg(long)]
+    pub no_segments: bool,
+
+    /// How long a request may wait for ids
+    #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true,
+          value_parser = time(Duration::ZERO..=CENTURY))]
+    pub wait: Duration,
+
+    /// How long to answer what was asked after SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "10s", allow_hyphen_values = true,
+          value_parser = time(Duration::ZERO..=CENTURY))]
+    pub drain: Duration,
+
+    /// How many threads serve [default: half the processors, up to 8]
+    #[arg(long, value_name = "N", value_parser = number::<usize>(1..=1_024),
+          allow_hyphen_values = true)]
+    pub threads: Option<usize>,
+
+    /// Connections at once; more are refused
+    #[arg(long, value_name = "N", default_value = "10000", allow_hyphen_values = true,
+          value_parser = number::<usize>(1..=1_000_000))]
+    pub max_connections: usize,
+
+    /// Ids in one answer
+    #[arg(long, value_name = "N", default_value = "100000", allow_hyphen_values = true,
+          value_parser = number::<u64>(1..=1_000_000))]
+    pub max_batch: u64,
+
+    /// Close connections that are idle for this long
+    #[arg(long, value_name = "TIME", default_value = "10m", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=CENTURY))]
+    pub idle: Duration,
+
+    /// Close connections that send or receive slower than this
+    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=CENTURY))]
+    pub slow: Duration,
+}
+
+/// Lets an environment variable stand in for a setting of the server; those of generators are in the URL. Leaves limits
+/// out of the lists of flags.
+fn adjusted(flag: Arg) -> Arg {
+    let heading = flag.get_help_heading();
+    let is_limit = heading == Some(HEADING);
+    let is_setting = |name: &&str| (is_limit || heading.is_none()) && *name != "check";
+    let Some(name) = flag.get_long().filter(is_setting) else { return flag };
+    let variable = format!("UIDRING_SERVE_{}", name.replace('-', "_").to_uppercase());
+    flag.env(variable).hide_env(true).hide_short_help(is_limit).hide_long_help(is_limit)
+}
+
+/// The flags of [`LimitArgs`] with their defaults, a line for each.
+fn limits_help() -> String {
+    let command = Command::new("limits").next_help_heading(HEADING).disable_help_flag(true);
+    let mut command = LimitArgs::augment_args(command).help_template("{all-args}").term_width(0);
+    command.render_help().to_string().trim_end().to_owned()
 }

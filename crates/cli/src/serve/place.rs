@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// A TCP address, or nowhere.
 #[derive(Clone, Debug)]
@@ -12,14 +11,10 @@ pub enum Place {
     At(String, Vec<SocketAddr>),
 }
 
-impl FromStr for Place {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" {
-            return Ok(Self::Nowhere);
-        }
+impl Place {
+    pub fn read(text: &str) -> Result<Self, String> {
         let text = match text.parse::<u16>() {
+            _ if text == "none" => return Ok(Self::Nowhere),
             Ok(port) => format!("127.0.0.1:{port}"),
             Err(_) => text.to_owned(),
         };
@@ -38,14 +33,12 @@ pub enum BatchPlace {
     At(PathBuf),
 }
 
-impl FromStr for BatchPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "none" => Self::Nowhere,
-            "" => return Err("write the path of a socket, or none".into()),
-            path => Self::At(path.into()),
-        })
+impl BatchPlace {
+    pub fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::Nowhere),
+            "" => Err("write the path of a socket, or none".into()),
+            path => Ok(Self::At(path.into())),
+        }
     }
 }
