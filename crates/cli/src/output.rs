@@ -40,10 +40,10 @@ pub fn print(
     open: impl FnOnce() -> Result<AnyGenerator, Failure>,
     mut sink: Sink,
 ) -> Result<(), Failure> {
-    let place = sink.path().map(|path| path.display().to_string());
+    let place = sink.path.as_ref().map(|path| path.display().to_string());
     let printed = Printed { place, written: Mutex::default() };
     // A pipe's reader may have stopped reading. A disk goes on, and ids that are not on it yet are not safe.
-    let last_ids = (!sink.is_file()).then_some(PATIENCE);
+    let last_ids = (!sink.is_file).then_some(PATIENCE);
     let opened = OnceLock::<AnyGenerator>::new();
     let patience = || if opened.get().is_some() { last_ids } else { Some(ending::START_PATIENCE) };
     let close = || {
@@ -68,7 +68,7 @@ pub fn print(
         let bytes = printed.lock().bytes;
         let kept = sink.finish(bytes);
         match kept {
-            Ok(()) => printed.lock().is_safe = sink.is_file(),
+            Ok(()) => printed.lock().is_safe = sink.is_file,
             Err(_) => *printed.lock() = Written::default(),
         }
         done.and(kept)
@@ -228,7 +228,7 @@ fn write(
 /// Returns a bar for a long job, hidden if the ids go to the terminal, too. `wait` is its duration, if known.
 fn progress(count: u64, wait: Option<Duration>, sink: &Sink) -> ProgressBar {
     let is_short = count < LONG_JOB && wait.is_none();
-    if is_short || sink.path().is_none() && io::stdout().is_terminal() {
+    if is_short || sink.path.is_none() && io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
     let template = "{wide_bar} {short_pos} of {short_len} ids, {rate}, {left} left";

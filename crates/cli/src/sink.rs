@@ -14,9 +14,9 @@ use crate::stdio;
 pub struct Sink {
     output: File,
     /// The path of the file, unless it is stdout.
-    path: Option<PathBuf>,
-    /// Whether it is a regular file and not a device.
-    is_file: bool,
+    pub path: Option<PathBuf>,
+    /// Whether it is a regular file and not a device: what is written is safe on a disk after [`finish`](Self::finish).
+    pub is_file: bool,
     is_new: bool,
 }
 
@@ -88,15 +88,6 @@ fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
 }
 
 impl Sink {
-    pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    /// Whether what is written is safe on a disk after [`finish`](Self::finish).
-    pub fn is_file(&self) -> bool {
-        self.is_file
-    }
-
     /// Writes as much as fits, and returns how many bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         loop {
