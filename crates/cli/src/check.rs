@@ -67,7 +67,7 @@ const MAX_WORKERS: usize = 1 << 20;
 
 pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     drop(stdio::stdout()?);
-    let layout = args.layout.is_given().then(|| args.layout.layout()).transpose()?;
+    let layout = args.layout.option().map(|_| args.layout.layout()).transpose()?;
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     for path in files {

@@ -69,10 +69,8 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         Form::Json => Value::from_iter(examined.iter().map(as_json)).to_string(),
     })?;
     let mut findings = examined.iter().flat_map(|examined| &examined.findings);
-    match findings.any(|finding| finding.verdict == Verdict::Fault) {
-        true => Err(Failure::Reported),
-        false => Ok(()),
-    }
+    let is_good = findings.all(|finding| finding.verdict != Verdict::Fault);
+    if is_good { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Examines a store, and adds its flags to the commands that the findings name.

@@ -88,9 +88,7 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         Prepared::Segment(_) => None,
         _ => Some(layout),
     };
-    if let Some(layout) = layout {
-        layout.check_now()?;
-    }
+    layout.iter().try_for_each(ResolvedLayout::check_now)?;
     let lines = lines(args.format, layout)?;
     // In this order, wrong flags leave no file, and an output that cannot be written uses up no worker id.
     let sink = sink::open(path)?;

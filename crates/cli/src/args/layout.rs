@@ -76,8 +76,4 @@ impl LayoutArgs {
     pub fn option(&self) -> Option<(&str, &str)> {
         Some(("layout", self.layout.as_deref()?))
     }
-
-    pub fn is_given(&self) -> bool {
-        self.layout.is_some()
-    }
 }

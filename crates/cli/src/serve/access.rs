@@ -161,14 +161,14 @@ impl Tls {
     fn problem(&self) -> Result<Option<String>, Failure> {
         let ([begin, end], now) = (self.validity()?, SystemClock.now());
         let path = self.paths[0].display();
-        Ok(if begin > now {
-            Some(format!(
+        Ok(match () {
+            () if begin > now => Some(format!(
                 "--tls-cert {path} is valid from {begin} on, and until then clients refuse it; is this host's clock right?"
-            ))
-        } else {
-            (end < now).then(|| {
-                format!("--tls-cert {path} has expired on {end}, and clients refuse it: renew it, and send SIGHUP")
-            })
+            )),
+            () if end < now => Some(format!(
+                "--tls-cert {path} has expired on {end}, and clients refuse it: renew it, and send SIGHUP"
+            )),
+            () => None,
         })
     }
 
