@@ -10,27 +10,22 @@ const UNKNOWN: [(&str, &str); 3] = [
 /// Adds these flags to each command in the text that lacks them: `uidring worker list` becomes `uidring worker list -u
 /// sqlite:a.db`.
 pub fn with_flags(text: &str, flags: &str) -> String {
-    let (mut whole, mut rest) = (String::new(), text);
-    while let Some((before, at)) = rest.split_once("`uidring ")
-        && let Some((command, after)) = at.split_once('`')
-    {
-        let is_about_one = ["worker ", "segment "].iter().any(|start| command.starts_with(start));
-        whole.push_str(before);
-        whole.push_str("`uidring ");
-        whole.push_str(command);
-        rest = after;
-        if is_about_one && !flags.is_empty() && !command.contains(" -u ") {
-            whole.push(' ');
-            whole.push_str(flags);
-        }
-        whole.push('`');
-        if let Some((found, known)) = UNKNOWN.into_iter().find(|(found, _)| rest.starts_with(found))
-        {
-            whole.push_str(known);
-            rest = &rest[found.len()..];
+    let is_about_one = |part: &str| {
+        ["uidring worker ", "uidring segment "].iter().any(|start| part.starts_with(start))
+    };
+    let mut whole = String::new();
+    // What follows the last backtick is in none.
+    for part in text.split_inclusive('`') {
+        match part.strip_suffix('`') {
+            Some(command)
+                if is_about_one(command) && !flags.is_empty() && !command.contains(" -u ") =>
+            {
+                whole += &format!("{command} {flags}`");
+            }
+            _ => whole += part,
         }
     }
-    whole + rest
+    UNKNOWN.iter().fold(whole, |text, (unknown, known)| text.replace(unknown, known))
 }
 
 #[cfg(test)]

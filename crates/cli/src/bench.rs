@@ -5,10 +5,9 @@ mod contestant;
 mod machine;
 mod measure;
 mod report;
-mod table;
-mod takers;
 mod threads;
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -18,11 +17,10 @@ use uidring::{CachedUidGenerator, PerThreadGenerator, Uid};
 
 pub use self::args::BenchArgs;
 use self::args::{Form, name};
-use self::contestant::Contestant;
+use self::contestant::{BASELINE, BATCH, Contestant};
 use self::machine::Machine;
-use self::measure::{Lineup, Plan, measure};
+use self::measure::{Plan, measure};
 use self::report::Report;
-use self::takers::Batch;
 use self::threads::Crew;
 use crate::failure::Failure;
 use crate::{progress, stdio};
@@ -38,7 +36,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let counter = CachePadded::new(AtomicU64::new(1));
     let per_thread = generator.per_thread();
     let lineup = lineup(args, &per_thread, &generator, &counter);
-    let plan = Plan::new(args.seconds, &lineup);
+    let plan = Plan::new(args.seconds, lineup.len());
     // The bar moves only between rounds, when nothing is timed.
     let bar = progress::bar(Some(plan.steps() as u64), "{wide_bar} {msg}, {eta} left");
     let measured = measure(&lineup, &crew, &plan, |phase| {
@@ -50,7 +48,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let ring = generator.stats().ring.capacity;
     let machine = Machine::this();
     let report = Report { args, layout, ring, machine, rounds: plan.rounds, measured };
-    stdio::print(&if args.json { report.json().to_string() } else { table::table(&report) })
+    stdio::print(&if args.json { report.json().to_string() } else { report.table() })
 }
 
 /// Returns the forms and the baseline; for forms that take most ids without an atomic, also the same work without any.
@@ -59,29 +57,33 @@ fn lineup<'a>(
     per_thread: &'a PerThreadGenerator<&CachedUidGenerator>,
     generator: &'a CachedUidGenerator,
     counter: &'a AtomicU64,
-) -> Lineup<'a> {
+) -> Vec<Contestant<'a>> {
     let mut contestants = Vec::new();
     for form in args.forms() {
         let name = name(form);
         contestants.push(match form {
-            Form::Shared => Contestant::new(name, || || generator.next_uid().map(Uid::get)),
-            Form::PerThread => Contestant::new(name, || || per_thread.next_uid().map(Uid::get)),
-            Form::Local => Contestant::new(name, || {
+            Form::Shared => Contestant::new(name, 1, || || generator.next_uid().map(Uid::get)),
+            Form::PerThread => Contestant::new(name, 1, || || per_thread.next_uid().map(Uid::get)),
+            Form::Local => Contestant::new(name, 1, || {
                 let mut local = generator.local();
                 move || local.next_uid().map(Uid::get)
             }),
-            Form::Fill => {
-                Contestant::new(name, || Batch::new(|uids: &mut [Uid]| generator.fill(uids)))
-            }
+            Form::Fill => Contestant::new(name, BATCH, move || {
+                let mut uids = vec![Uid::default(); BATCH];
+                move || {
+                    generator.fill(&mut uids).map_err(|error| error.error)?;
+                    debug_assert!(uids.is_sorted_by(|a, b| a < b), "uids increase");
+                    Ok(black_box(&mut uids)[BATCH - 1].get())
+                }
+            }),
         });
     }
-    let baseline = contestants.len();
     // The lowest cost of ids from a shared counter.
     contestants
-        .push(Contestant::new("fetch_add", || || Ok(counter.fetch_add(1, Ordering::Relaxed))));
+        .push(Contestant::new(BASELINE, 1, || || Ok(counter.fetch_add(1, Ordering::Relaxed))));
     if args.forms().any(|form| matches!(form, Form::PerThread | Form::Local)) {
         // The lowest cost of ids of a thread's own.
-        contestants.push(Contestant::new("increment", || {
+        contestants.push(Contestant::new("increment", 1, || {
             let mut last = 0;
             move || {
                 last += 1;
@@ -91,18 +93,18 @@ fn lineup<'a>(
     }
     if args.forms().any(|form| form == Form::Fill) {
         // The lowest cost of filling a slice.
-        contestants.push(Contestant::new("store_loop", || {
-            let mut next = 1;
-            Batch::new(move |numbers: &mut [u64]| {
-                for number in numbers {
+        contestants.push(Contestant::new("store_loop", BATCH, || {
+            let (mut numbers, mut next) = (vec![0; BATCH], 1);
+            move || {
+                for number in &mut numbers {
                     *number = next;
                     next += 1;
                 }
-                Ok(())
-            })
+                Ok(black_box(&mut numbers)[BATCH - 1])
+            }
         }));
     }
-    Lineup { contestants, baseline }
+    contestants
 }
 
 /// Returns the cores to pin takers to. Fails if pinning is impossible, so that results never claim it falsely.

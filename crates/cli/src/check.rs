@@ -1,7 +1,7 @@
 //! `uidring check`.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,16 +67,15 @@ const MAX_WORKERS: usize = 1 << 20;
 
 pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     drop(stdio::stdout()?);
-    let layout = match args.layout.is_given() {
-        true => Some(args.layout.layout()?),
-        false => None,
-    };
-    let mut check = Check::new(layout, args.ordered);
+    let layout = args.layout.option().map(|_| args.layout.layout()).transpose()?;
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     for path in files {
         check_path("the file of ids", path).map_err(Failure::usage)?;
     }
+    let now = SystemClock.now();
+    let mut found = Found { is_ordered: args.ordered, layout, now, ..Found::default() };
+    let mut sorter = Sorter::new();
     let progress = reading_progress(files);
     let hinted = layout.unwrap_or(Layout::UID_GENERATOR);
     for path in files {
@@ -84,18 +83,15 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
             Some("-") => Box::new(io::stdin().lock()),
             _ => Box::new(File::open(path).map_err(|error| reading(path, &error))?),
         };
-        check.read(path, Ids::new(progress.wrap_read(input), args.format, hinted))?;
+        let ids = Ids::new(progress.wrap_read(input), args.format, hinted);
+        found.read(path, ids, &mut sorter)?;
     }
     progress.finish_and_clear();
-    let (found, twice) = check.finish()?;
-    let places = places(&twice, files, args.format)?;
-    for id in twice {
-        match places.get(&id) {
-            Some(places) => {
-                report::error(format_args!("{id} comes more than once: {}", places.join(", ")))
-            }
-            None => report::error(format_args!("{id} comes more than once")),
-        }
+    let mut twice = found.compare(sorter)?;
+    find_places(&mut twice, files, args.format)?;
+    for (id, places) in twice {
+        let colon = if places.is_empty() { "" } else { ": " };
+        report::error(format_args!("{id} comes more than once{colon}{}", places.join(", ")));
     }
     if let (Some(layout), Some((_, max))) = (layout, found.ends)
         && let Some(problem) = Plausible::new(layout).problem(max)
@@ -105,42 +101,34 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     if found.ids + found.unreadable == 0 {
         report::warning("there was no id to check");
     }
-    if args.json {
-        stdio::print(&found.json())?
-    } else {
-        stdio::print(&found.table())?
-    }
-    if found.is_good(args.ordered) { Ok(()) } else { Err(Failure::Reported) }
+    stdio::print(&if args.json { found.json() } else { found.table() })?;
+    if found.is_good() { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Returns the places of these ids, or none if a file cannot be read twice.
-fn places(
-    ids: &[u64],
-    files: &[PathBuf],
-    format: Format,
-) -> Result<HashMap<u64, Vec<String>>, Failure> {
-    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.is_file());
-    let mut places: HashMap<_, Vec<_>> = HashMap::new();
-    if ids.is_empty() || !files.iter().all(is_file) {
-        return Ok(places);
+/// The first ids that repeat, each with its places.
+type Twice = BTreeMap<u64, Vec<String>>;
+
+/// Adds the places, unless a file cannot be read twice.
+fn find_places(twice: &mut Twice, files: &[PathBuf], format: Format) -> Result<(), Failure> {
+    if twice.is_empty() || !files.iter().all(|path| path.is_file()) {
+        return Ok(());
     }
     for path in files {
         let file = File::open(path).map_err(|error| reading(path, &error))?;
         let mut read = Ids::new(file, format, Layout::UID_GENERATOR);
         let what = read.unit();
         while let Some(item) = read.next().map_err(|error| reading(path, &error))? {
-            let Ok(id) = item.id else { continue };
-            if ids.contains(&id.get()) {
-                let places = places.entry(id.get()).or_default();
-                match places.len() {
-                    ..PLACES => places.push(format!("{}, {what} {}", name(path), item.number)),
-                    PLACES => places.push("…".into()),
-                    _ => {}
-                }
+            let Some(places) = item.id.ok().and_then(|id| twice.get_mut(&id.get())) else {
+                continue;
+            };
+            match places.len() {
+                ..PLACES => places.push(format!("{}, {what} {}", name(path), item.number)),
+                PLACES => places.push("…".into()),
+                _ => {}
             }
         }
     }
-    Ok(places)
+    Ok(())
 }
 
 /// A job of this many bytes, or ids to compare, is long enough for a progress bar.
@@ -150,20 +138,14 @@ const LONG_JOB: u64 = 20_000_000;
 fn reading_progress(files: &[PathBuf]) -> ProgressBar {
     let length = |path: &PathBuf| {
         // A pipe or a device has no length. stdin may be a file.
-        let file =
-            if path == Path::new("-") { fs::metadata("/dev/stdin") } else { fs::metadata(path) };
-        file.ok().filter(|file| file.is_file()).map(|file| file.len())
+        let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+        path.metadata().ok().filter(|file| file.is_file()).map(|file| file.len())
     };
     match files.iter().map(length).sum::<Option<u64>>() {
         Some(..LONG_JOB) => ProgressBar::hidden(),
         None if io::stdin().is_terminal() => ProgressBar::hidden(),
-        length => progress::bar(
-            length,
-            match length {
-                Some(_) => "{wide_bar} {bytes} of {total_bytes} read, {eta} left",
-                None => "{bytes} read, {bytes_per_sec}",
-            },
-        ),
+        None => progress::bar(None, "{bytes} read, {bytes_per_sec}"),
+        length => progress::bar(length, "{wide_bar} {bytes} of {total_bytes} read, {eta} left"),
     }
 }
 
@@ -175,15 +157,11 @@ fn name(path: &Path) -> String {
     if path == Path::new("-") { "stdin".into() } else { path.display().to_string() }
 }
 
-struct Check {
-    sorter: Sorter,
-    is_ordered: bool,
-    before: Option<Uid>,
-    found: Found,
-}
-
 #[derive(Default)]
 struct Found {
+    is_ordered: bool,
+    /// The id before.
+    before: Option<Uid>,
     ids: u64,
     unreadable: u64,
     /// Repetitions of earlier ids, each counted.
@@ -192,11 +170,8 @@ struct Found {
     /// The first of these with its place, unless `--ordered` reports it as a mistake.
     first_descent: Option<String>,
     ends: Option<(Uid, Uid)>,
-    fields: Option<Fields>,
-}
-
-struct Fields {
-    layout: Layout,
+    /// The layout whose fields are checked. Without it, what follows is empty.
+    layout: Option<Layout>,
     now: Timestamp,
     /// Ids with bits above the layout's.
     foreign: u64,
@@ -207,94 +182,53 @@ struct Fields {
     workers: HashSet<u64>,
 }
 
-impl Check {
-    fn new(layout: Option<Layout>, is_ordered: bool) -> Self {
-        let now = SystemClock.now();
-        let fields = |layout| Fields {
-            layout,
-            now,
-            foreign: 0,
-            ahead: 0,
-            times: None,
-            worker: None,
-            workers: HashSet::new(),
-        };
-        let found = Found { fields: layout.map(fields), ..Found::default() };
-        Self { sorter: Sorter::new(), is_ordered, before: None, found }
-    }
-
-    fn read(&mut self, path: &Path, mut ids: Ids<impl Read>) -> Result<(), Failure> {
+impl Found {
+    fn read(
+        &mut self,
+        path: &Path,
+        mut ids: Ids<impl Read>,
+        sorter: &mut Sorter,
+    ) -> Result<(), Failure> {
         let what = ids.unit();
         while let Some(item) = ids.next().map_err(|error| reading(path, &error))? {
+            let place = || format!("{}, {what} {}", name(path), item.number);
             let problem = match item.id {
-                Ok(id) => self.id(id, || format!("{}, {what} {}", name(path), item.number))?,
+                Ok(id) => {
+                    sorter.push(id.get())?;
+                    self.add(id, place)
+                }
                 Err(why) => {
-                    self.found.unreadable += 1;
-                    (self.found.unreadable <= SHOWN).then_some(why)
+                    self.unreadable += 1;
+                    (self.unreadable <= SHOWN).then_some(why)
                 }
             };
             if let Some(why) = problem {
-                report::error(format_args!("{}, {what} {}: {why}", name(path), item.number));
+                report::error(format_args!("{}: {why}", place()));
             }
         }
         Ok(())
     }
 
     /// Records an id, and returns the mistake to show, if any.
-    fn id(&mut self, id: Uid, place: impl Fn() -> String) -> Result<Option<String>, Failure> {
-        let found = &mut self.found;
-        found.ids += 1;
-        self.sorter.push(id.get())?;
-        found.ends = Some(found.ends.map_or((id, id), |(min, max)| (min.min(id), max.max(id))));
-        let problem = found.fields.as_mut().and_then(|fields| fields.add(id));
-        let before = self.before.replace(id).filter(|before| *before >= id);
-        found.descents += u64::from(before.is_some());
-        if let Some(before) = before
-            && !self.is_ordered
-            && found.first_descent.is_none()
-        {
-            found.first_descent = Some(format!("{}: {id} comes after {before}", place()));
-        }
-        let is_shown = self.is_ordered && found.descents <= SHOWN;
-        let descent =
-            before.filter(|_| is_shown).map(|before| format!("{id} comes after {before}"));
-        Ok(problem.or(descent))
-    }
-
-    /// Returns the findings, and the first ids that repeat.
-    fn finish(self) -> Result<(Found, Vec<u64>), Failure> {
-        let Self { sorter, mut found, .. } = self;
-        let mut before = None;
-        let (mut twice, mut last) = (Vec::new(), None);
-        let progress = match found.ids {
-            ..LONG_JOB => ProgressBar::hidden(),
-            ids => progress::bar(
-                Some(ids),
-                "{wide_bar} {short_pos} of {short_len} ids compared, {eta} left",
-            ),
+    fn add(&mut self, id: Uid, place: impl Fn() -> String) -> Option<String> {
+        self.ids += 1;
+        self.ends = Some(self.ends.map_or((id, id), |(min, max)| (min.min(id), max.max(id))));
+        let problem = self.layout.and_then(|layout| self.add_fields(layout, id));
+        let Some(before) = self.before.replace(id).filter(|before| *before >= id) else {
+            return problem;
         };
-        let mut compared: u64 = 0;
-        sorter.finish(|number| {
-            compared += 1;
-            if compared.is_multiple_of(1 << 16) {
-                progress.set_position(compared);
-            }
-            if before.replace(number) == Some(number) {
-                found.duplicates += 1;
-                if last.replace(number) != Some(number) && twice.len() < SHOWN as usize {
-                    twice.push(number);
-                }
-            }
-        })?;
-        progress.finish_and_clear();
-        Ok((found, twice))
+        self.descents += 1;
+        let descent = || format!("{id} comes after {before}");
+        if !self.is_ordered {
+            self.first_descent.get_or_insert_with(|| format!("{}: {}", place(), descent()));
+            return problem;
+        }
+        problem.or_else(|| (self.descents <= SHOWN).then(descent))
     }
-}
 
-impl Fields {
-    /// Records an id, and returns the mistake to show, if any.
-    fn add(&mut self, id: Uid) -> Option<String> {
-        let fields = match self.layout.decode(id) {
+    /// Records the fields of an id, and returns the mistake to show, if any.
+    fn add_fields(&mut self, layout: Layout, id: Uid) -> Option<String> {
+        let fields = match layout.decode(id) {
             Ok(fields) => fields,
             Err(error) => {
                 self.foreign += 1;
@@ -314,51 +248,69 @@ impl Fields {
         None
     }
 
-    fn ahead(&self) -> Duration {
+    /// Counts the repetitions, and returns the first ids that repeat.
+    fn compare(&mut self, sorter: Sorter) -> Result<Twice, Failure> {
+        let progress = match self.ids {
+            ..LONG_JOB => ProgressBar::hidden(),
+            ids => progress::bar(
+                Some(ids),
+                "{wide_bar} {short_pos} of {short_len} ids compared, {eta} left",
+            ),
+        };
+        let (mut before, mut twice, mut compared) = (None, Twice::new(), 0_u64);
+        sorter.finish(|number| {
+            compared += 1;
+            if compared.is_multiple_of(1 << 16) {
+                progress.set_position(compared);
+            }
+            if before.replace(number) == Some(number) {
+                self.duplicates += 1;
+                if twice.len() < SHOWN as usize {
+                    twice.entry(number).or_default();
+                }
+            }
+        })?;
+        progress.finish_and_clear();
+        Ok(twice)
+    }
+
+    fn is_good(&self) -> bool {
+        let is_in_order = !self.is_ordered || self.descents == 0;
+        self.unreadable + self.duplicates + self.foreign == 0 && is_in_order
+    }
+
+    fn time_ahead(&self) -> Duration {
         self.times.map_or(Duration::ZERO, |(_, last)| last.saturating_since(self.now))
-    }
-}
-
-impl Found {
-    fn is_good(&self, is_ordered: bool) -> bool {
-        let foreign = self.fields.as_ref().map_or(0, |fields| fields.foreign);
-        self.unreadable + self.duplicates + foreign == 0 && !(is_ordered && self.descents > 0)
-    }
-
-    fn out_of_order(&self) -> String {
-        let count = thousands(self.descents);
-        self.first_descent.as_ref().map_or(count.clone(), |first| format!("{count}; {first}"))
     }
 
     fn table(&self) -> String {
+        let first = self.first_descent.as_ref();
+        let first = first.map_or_else(String::new, |first| format!("; {first}"));
         let mut rows = vec![
             ("ids", thousands(self.ids)),
             ("not an id", thousands(self.unreadable)),
             ("duplicates", thousands(self.duplicates)),
-            ("out of order", self.out_of_order()),
+            ("out of order", format!("{}{first}", thousands(self.descents))),
         ];
         if let Some((min, max)) = self.ends {
             rows.push(("range", format!("{min} to {max}")));
         }
-        if let Some(fields) = &self.fields {
-            rows.push(("layout", fields.layout.to_string()));
-            rows.push(("of another layout", thousands(fields.foreign)));
-            let workers = fields.workers.len();
+        if let Some(layout) = self.layout {
+            rows.push(("layout", layout.to_string()));
+            rows.push(("of another layout", thousands(self.foreign)));
+            let workers = self.workers.len();
             let more = if workers == MAX_WORKERS { " or more" } else { "" };
             rows.push(("worker ids", format!("{}{more}", thousands(workers as u64))));
-            if let Some((first, last)) = fields.times {
+            if let Some((first, last)) = self.times {
                 rows.push(("times", format!("{first} to {last}")));
             }
-            let by = if fields.ahead > 0 {
-                format!(", by up to {}", span(fields.ahead()))
-            } else {
-                "".into()
-            };
-            rows.push(("ahead of the clock", format!("{}{by}", thousands(fields.ahead))));
+            let mut ahead = thousands(self.ahead);
+            if self.ahead > 0 {
+                ahead += &format!(", by up to {}", span(self.time_ahead()));
+            }
+            rows.push(("ahead of the clock", ahead));
         }
-        let cells: Vec<_> =
-            rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
-        table::aligned(&cells, |_| false).join("\n")
+        table::facts(rows)
     }
 
     fn json(&self) -> String {
@@ -372,15 +324,15 @@ impl Found {
             "min": text(self.ends.map(|ends| ends.0)),
             "max": text(self.ends.map(|ends| ends.1)),
         });
-        if let Some(fields) = &self.fields {
+        if let Some(layout) = self.layout {
             found["fields"] = json!({
-                "layout": fields.layout.to_string(),
-                "of_another_layout": fields.foreign,
-                "worker_ids": fields.workers.len(),
-                "first_time": fields.times.map(|times| times.0.to_string()),
-                "last_time": fields.times.map(|times| times.1.to_string()),
-                "ahead_of_the_clock": fields.ahead,
-                "seconds_ahead": fields.ahead().as_secs_f64(),
+                "layout": layout.to_string(),
+                "of_another_layout": self.foreign,
+                "worker_ids": self.workers.len(),
+                "first_time": self.times.map(|times| times.0.to_string()),
+                "last_time": self.times.map(|times| times.1.to_string()),
+                "ahead_of_the_clock": self.ahead,
+                "seconds_ahead": self.time_ahead().as_secs_f64(),
             });
         }
         found.to_string()

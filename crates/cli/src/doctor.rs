@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use uidring::adapter::on_one_line;
 use uidring_any::{Examined, Finding, Options, Verdict};
@@ -10,7 +10,7 @@ use uidring_any::{Examined, Finding, Options, Verdict};
 use crate::advice::with_flags;
 use crate::args::url::UrlArgs;
 use crate::failure::Failure;
-use crate::report;
+use crate::report::{self, Form};
 use crate::stdio;
 
 /// Look for what could go wrong with a store
@@ -42,13 +42,7 @@ pub struct DoctorArgs {
 
     /// How the findings are printed
     #[arg(long, default_value = "text")]
-    format: Format,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    format: Form,
 }
 
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
@@ -71,14 +65,12 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         rest[0].findings.extend(overlaps);
     }
     stdio::print(&match args.format {
-        Format::Text => examined.iter().map(text).collect::<Vec<_>>().join("\n"),
-        Format::Json => Value::from_iter(examined.iter().map(as_json)).to_string(),
+        Form::Text => examined.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Form::Json => Value::from_iter(examined.iter().map(as_json)).to_string(),
     })?;
     let mut findings = examined.iter().flat_map(|examined| &examined.findings);
-    match findings.any(|finding| finding.verdict == Verdict::Fault) {
-        true => Err(Failure::Reported),
-        false => Ok(()),
-    }
+    let is_good = findings.all(|finding| finding.verdict != Verdict::Fault);
+    if is_good { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Examines a store, and adds its flags to the commands that the findings name.

@@ -64,27 +64,19 @@ fn watched<T>(
     last_words: impl Fn() + Sync,
     work: impl FnOnce() -> T,
 ) -> Result<(T, Option<i32>), Failure> {
+    use std::panic::{self, AssertUnwindSafe};
     use std::sync::mpsc::{self, RecvTimeoutError};
     use std::thread;
 
-    use signal_hook::iterator::{Handle, Signals};
+    use signal_hook::iterator::Signals;
     use uidring::adapter::Deadline;
 
     const PERIOD: Duration = Duration::from_millis(20);
 
-    struct Watched(Handle);
-
-    impl Drop for Watched {
-        fn drop(&mut self) {
-            self.0.close();
-        }
-    }
-
     let mut signals = Signals::new(not_ignored(signals))
         .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
     init::signals_are_handled();
-    // Closes however the work ends, so that the thread below ends.
-    let watched = Watched(signals.handle());
+    let handle = signals.handle();
     let (done, is_done) = mpsc::channel::<()>();
     let (patience, close, last_words) = (&patience, &close, &last_words);
     thread::scope(|scope| {
@@ -101,12 +93,12 @@ fn watched<T>(
             }
             Some(signal)
         });
-        let result = {
-            let _watched = watched;
-            work()
-        };
+        let result = panic::catch_unwind(AssertUnwindSafe(work));
+        // However the work ends, the thread above has to end.
+        handle.close();
         drop(done);
-        Ok((result, signal.join().unwrap_or_default()))
+        let signal = signal.join().unwrap_or_default();
+        Ok((result.unwrap_or_else(|panic| panic::resume_unwind(panic)), signal))
     })
 }
 

@@ -35,19 +35,19 @@ impl Failure {
 
     /// Adds these flags of a database to each command in the text.
     pub fn advised(self, flags: &str) -> Self {
-        match self {
-            Self::Usage(text) => Self::Usage(with_flags(&text, flags)),
-            Self::Failed(text) => Self::Failed(with_flags(&text, flags)),
-            other => other,
-        }
+        self.map(|text| with_flags(text, flags))
     }
 
     /// Adds the name of what failed.
     #[cfg(feature = "server")]
     pub fn about(self, name: &str) -> Self {
+        self.map(|text| format!("{name}: {text}"))
+    }
+
+    fn map(self, change: impl FnOnce(&str) -> String) -> Self {
         match self {
-            Self::Usage(text) => Self::Usage(format!("{name}: {text}")),
-            Self::Failed(text) => Self::Failed(format!("{name}: {text}")),
+            Self::Usage(text) => Self::Usage(change(&text)),
+            Self::Failed(text) => Self::Failed(change(&text)),
             other => other,
         }
     }
@@ -57,8 +57,7 @@ impl Failure {
     pub fn text(self) -> String {
         match self {
             Self::Usage(text) | Self::Failed(text) => text,
-            Self::NotBuilt { feature } => format!("this uidring lacks the feature `{feature}`"),
-            Self::Reported | Self::ClosedPipe => String::new(),
+            _ => String::new(),
         }
     }
 
@@ -106,12 +105,6 @@ impl From<uidring::Error> for Failure {
         };
         let option = option.replace('_', "-");
         Self::Usage(format!("{option} {} is out of range: {range}", text(value)))
-    }
-}
-
-impl From<uidring::TakeError> for Failure {
-    fn from(error: uidring::TakeError) -> Self {
-        Self::Failed(Chain(&error).to_string())
     }
 }
 

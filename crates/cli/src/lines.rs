@@ -26,18 +26,11 @@ pub enum Format {
     Binary,
 }
 
-impl Format {
-    pub fn is_binary(self) -> bool {
-        self == Self::Binary
-    }
-}
-
 /// How ids are written.
 pub struct Lines {
     /// Appends each id's line, or its bytes.
     pub append: Append,
-    /// Returns how many whole ids a text starts with, and their length in bytes.
-    pub whole: fn(&[u8]) -> (usize, usize),
+    is_binary: bool,
     pub layout: Option<ResolvedLayout>,
 }
 
@@ -61,17 +54,18 @@ pub fn lines(format: Format, layout: Option<ResolvedLayout>) -> Result<Lines, Fa
             ));
         }
     };
-    let whole = if format == Format::Binary { whole_numbers } else { whole_lines };
-    Ok(Lines { append, whole, layout })
+    Ok(Lines { append, is_binary: format == Format::Binary, layout })
 }
 
-fn whole_lines(text: &[u8]) -> (usize, usize) {
-    let lines = text.iter().filter(|byte| **byte == b'\n').count();
-    (lines, text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1))
-}
-
-fn whole_numbers(bytes: &[u8]) -> (usize, usize) {
-    (bytes.len() / 8, bytes.len() / 8 * 8)
+impl Lines {
+    /// Returns how many whole ids a text starts with, and their length in bytes.
+    pub fn whole(&self, text: &[u8]) -> (usize, usize) {
+        if self.is_binary {
+            return (text.len() / 8, text.len() / 8 * 8);
+        }
+        let lines = text.iter().filter(|byte| **byte == b'\n').count();
+        (lines, text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1))
+    }
 }
 
 /// 19 digits and a line feed.

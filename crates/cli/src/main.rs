@@ -24,7 +24,6 @@ mod report;
 mod segment;
 #[cfg(feature = "server")]
 mod serve;
-mod shown_bar;
 mod sink;
 mod sort;
 mod stdio;
@@ -33,7 +32,7 @@ mod text;
 mod urls;
 mod worker;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -160,13 +159,9 @@ fn command_line() -> Result<Cli, Failure> {
         ));
     }
     if !error.use_stderr() {
-        // Help that cannot be printed is a failure; clap would ignore it.
+        // Help that cannot be printed is a failure; clap's own exit would ignore it.
         let mut output = stdio::stdout()?;
-        let (text, is_plain) = (error.render(), std::env::var_os("NO_COLOR").is_some());
-        match output.is_terminal() && !is_plain {
-            true => write!(output, "{}", text.ansi())?,
-            false => write!(output, "{text}")?,
-        }
+        error.print()?;
         output.flush()?;
     } else {
         if let Some((flag, variable)) = variable_of(&error) {

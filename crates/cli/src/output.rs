@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 use uidring::Uid;
 use uidring::adapter::{interrupt_starts, starts_are_interrupted};
 use uidring::clock::{Clock, SystemClock};
+use uidring_any::AnyGenerator;
 
 use crate::ending;
 use crate::failure::Failure;
@@ -20,7 +21,7 @@ use crate::{progress, report};
 
 /// Ids to take and write at a time: up to 32 kB of text. This stays in the first cache, and fills only half a pipe, so
 /// that its reader works meanwhile.
-pub const PORTION: usize = 1_600;
+const PORTION: usize = 1_600;
 
 /// How long printing the last ids may take after a signal.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,62 +32,43 @@ const LONG_JOB: u64 = 20_000_000;
 /// From this many ids on, a summary says how far ahead of the clock they are. By default, that is two minutes.
 const MANY: u64 = 1_000_000;
 
-/// Opens a source of ids: acquires a worker id, or reads the tag.
-pub type OpenSource<'a> = Box<dyn FnOnce() -> Result<Box<dyn Source>, Failure> + 'a>;
-
-pub trait Source: Send + Sync {
-    /// Fills the front of `out` with the ids that are ready, and returns how many. Returns 0 if there is none, for
-    /// whatever reason.
-    fn take_ready(&self, out: &mut [Uid]) -> usize;
-
-    fn wait(&self) -> Result<Uid, Failure>;
-
-    /// Returns what bounds the ids, if anything does.
-    fn pace(&self) -> Option<Pace>;
-
-    /// Ends the source. Takes fail from now on, also those that wait.
-    fn close(&self);
-}
-
-/// Opens the source and prints `count` ids. If the source or the program ends early, prints what has been taken.
+/// Opens a generator and prints `count` of its ids. If the generator or the program ends early, prints what has been
+/// taken.
 pub fn print(
     count: u64,
     mut lines: Lines,
-    open: OpenSource<'_>,
+    open: impl FnOnce() -> Result<AnyGenerator, Failure>,
     mut sink: Sink,
 ) -> Result<(), Failure> {
-    let place = sink.path().map(|path| path.display().to_string());
+    let place = sink.path.as_ref().map(|path| path.display().to_string());
     let printed = Printed { place, written: Mutex::default() };
     // A pipe's reader may have stopped reading. A disk goes on, and ids that are not on it yet are not safe.
-    let last_ids = (!sink.is_file()).then_some(PATIENCE);
-    let opened = OnceLock::<Box<dyn Source>>::new();
+    let last_ids = (!sink.is_file).then_some(PATIENCE);
+    let opened = OnceLock::<AnyGenerator>::new();
     let patience = || if opened.get().is_some() { last_ids } else { Some(ending::START_PATIENCE) };
     let close = || {
         interrupt_starts();
-        if let Some(source) = opened.get() {
-            source.close();
+        if let Some(generator) = opened.get() {
+            generator.close();
         }
     };
     let work = || {
-        let source = open().inspect_err(|_| sink.discard())?;
-        let source = &**opened.get_or_init(|| source);
+        let generator = open().inspect_err(|_| sink.discard())?;
+        let generator = opened.get_or_init(|| generator);
         if starts_are_interrupted() {
-            source.close();
+            generator.close();
         }
-        let foreseen = source.pace().and_then(|pace| pace.foresee(count));
-        let wait = foreseen.map(|(wait, why)| {
-            report::note(why);
-            wait
-        });
+        let foreseen = Pace::of(generator).and_then(|pace| pace.foresee(count));
+        let wait = foreseen.inspect(|(_, why)| report::note(why)).map(|(wait, _)| wait);
         let progress = progress(count, wait, &sink);
-        let done = print_all(count, &mut lines, source, &mut sink, &printed, &progress);
+        let done = print_all(count, &mut lines, generator, &mut sink, &printed, &progress);
         progress.finish_and_clear();
         // Release the lock first: a disk may be slow, and another signal reports meanwhile what is written. If this
         // fails, no id counts as written, and an earlier error is still the one reported.
         let bytes = printed.lock().bytes;
         let kept = sink.finish(bytes);
         match kept {
-            Ok(()) => printed.lock().is_safe = sink.is_file(),
+            Ok(()) => printed.lock().is_safe = sink.is_file,
             Err(_) => *printed.lock() = Written::default(),
         }
         done.and(kept)
@@ -141,13 +123,11 @@ impl Printed {
 impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Written { count, ends, is_safe, .. } = *self.lock();
-        let verb = match (&self.place, count) {
-            (None, ..=1) => "was printed".into(),
-            (None, _) => "were printed".into(),
-            (Some(place), ..=1) if is_safe || count == 0 => format!("is safe in {place}"),
-            (Some(place), _) if is_safe => format!("are safe in {place}"),
-            (Some(place), 1) => format!("was written to {place}"),
-            (Some(place), _) => format!("were written to {place}"),
+        let (is, was) = if count <= 1 { ("is", "was") } else { ("are", "were") };
+        let verb = match &self.place {
+            None => format!("{was} printed"),
+            Some(place) if is_safe || count == 0 => format!("{is} safe in {place}"),
+            Some(place) => format!("{was} written to {place}"),
         };
         match ends {
             None => write!(f, "no id {verb}"),
@@ -182,7 +162,7 @@ fn summarize(written: &Written, lines: &Lines) {
 fn print_all(
     count: u64,
     lines: &mut Lines,
-    source: &dyn Source,
+    generator: &AnyGenerator,
     sink: &mut Sink,
     printed: &Printed,
     progress: &ProgressBar,
@@ -194,22 +174,35 @@ fn print_all(
         let portion = &mut uids[..left.min(PORTION as u64) as usize];
         let mut filled = 0;
         while filled < portion.len() {
-            match source.take_ready(&mut portion[filled..]) {
+            match take_ready(generator, &mut portion[filled..]) {
                 0 => break,
                 taken => filled += taken,
             }
         }
         if filled == 0 {
-            portion[0] = source.wait()?;
+            portion[0] = generator.next_uid().map_err(uidring::Error::from)?;
             filled = 1;
         }
         text.clear();
         (lines.append)(&mut text, &portion[..filled])?;
-        write(sink, &text, &portion[..filled], lines.whole, printed)?;
+        write(sink, &text, &portion[..filled], lines, printed)?;
         left -= filled as u64;
         progress.inc(filled as u64);
     }
     Ok(())
+}
+
+/// Fills the front of `out` with the ids that are ready, and returns how many. Returns 0 if there is none, for whatever
+/// reason.
+fn take_ready(generator: &AnyGenerator, out: &mut [Uid]) -> usize {
+    if let Some(generator) = generator.as_uid_generator() {
+        return generator.try_fill(out).unwrap_or(0);
+    }
+    for (taken, place) in out.iter_mut().enumerate() {
+        let Ok(id) = generator.try_next_uid() else { return taken };
+        *place = id;
+    }
+    out.len()
 }
 
 /// Writes the text of the ids. Counts those that are out, even if writing fails or stalls midway.
@@ -217,7 +210,7 @@ fn write(
     sink: &mut Sink,
     text: &[u8],
     uids: &[Uid],
-    whole: fn(&[u8]) -> (usize, usize),
+    lines: &Lines,
     printed: &Printed,
 ) -> Result<(), Failure> {
     let (mut done, mut before) = (0, (0, 0));
@@ -225,7 +218,7 @@ fn write(
         done += sink.write(&text[done..])?;
         // Mostly everything is out, and needs no counting.
         let (ids, bytes) =
-            if done == text.len() { (uids.len(), done) } else { whole(&text[..done]) };
+            if done == text.len() { (uids.len(), done) } else { lines.whole(&text[..done]) };
         printed.add(&uids[before.0..ids], bytes - before.1);
         before = (ids, bytes);
     }
@@ -235,7 +228,7 @@ fn write(
 /// Returns a bar for a long job, hidden if the ids go to the terminal, too. `wait` is its duration, if known.
 fn progress(count: u64, wait: Option<Duration>, sink: &Sink) -> ProgressBar {
     let is_short = count < LONG_JOB && wait.is_none();
-    if is_short || sink.path().is_none() && io::stdout().is_terminal() {
+    if is_short || sink.path.is_none() && io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
     let template = "{wide_bar} {short_pos} of {short_len} ids, {rate}, {left} left";

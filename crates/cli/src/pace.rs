@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use uidring::Layout;
+use uidring_any::{AnyGenerator, OtherGenerator};
+use uidring_store::values::{CENTURY, shown};
 
 use crate::text::{span, thousands};
-use uidring_store::values::{CENTURY, shown};
 
 /// The shortest wait to report.
 const LONG_WAIT: Duration = Duration::from_secs(5);
@@ -29,6 +30,23 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// Returns what bounds a generator's uids, if anything does.
+    pub fn of(generator: &AnyGenerator) -> Option<Self> {
+        let (worker_id, lease, lead, max_borrow) = match generator {
+            AnyGenerator::Other(OtherGenerator::Clocked(generator)) => {
+                let stats = generator.stats();
+                (stats.worker_id, stats.lease, Duration::ZERO, None)
+            }
+            generator => {
+                let generator = generator.as_cached()?;
+                let stats = generator.stats();
+                (stats.worker_id, stats.lease, stats.lead, Some(generator.max_borrow()?))
+            }
+        };
+        let layout = *generator.as_uid_generator()?.layout();
+        Some(Self { layout, worker_id, is_leased: lease.is_some(), lead, max_borrow })
+    }
+
     /// If `count` uids take long, returns how long, and why.
     pub fn foresee(&self, count: u64) -> Option<(Duration, String)> {
         let rate =
@@ -44,9 +62,9 @@ impl Pace {
             Some(limit) => format!("none may be more than {} ahead of the clock", shown(limit)),
             None => "this generator goes by the clock".into(),
         };
-        let mut help = Vec::new();
+        let mut help = String::new();
         if self.max_borrow.is_none() {
-            help.push("`--generator cached` borrows the future".into());
+            help += "; `--generator cached` borrows the future";
         } else if last < CENTURY / 2 {
             // Round up with a unit to spare, because the clock and the last uid are somewhere within their ticks.
             let unit = match last.as_secs() {
@@ -55,16 +73,15 @@ impl Pace {
                 _ => 86_400,
             };
             let enough = Duration::from_secs(unit * (last.as_secs() / unit + 2));
-            help.push(format!("`--max-borrow {}` lets them all be borrowed", shown(enough)));
+            help += &format!("; `--max-borrow {}` lets them all be borrowed", shown(enough));
         }
         if rate < FAST_RATE / 2 && self.worker_id < FAST_WORKERS {
             let place = if self.is_leased { ", with leases in another database," } else { "" };
             let rate = thousands(FAST_RATE);
-            help.push(format!(
-                "`--layout {FAST}`{place} has {rate} a second, for ids kept apart from those of this layout"
-            ));
+            help += &format!(
+                "; `--layout {FAST}`{place} has {rate} a second, for ids kept apart from those of this layout"
+            );
         }
-        let help = if help.is_empty() { "".into() } else { format!("; {}", help.join("; ")) };
         Some((
             wait,
             format!(

@@ -2,9 +2,8 @@
 
 use std::io::{self, BufWriter, Read, Write};
 
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use uidring::Uid;
 
 use crate::args::layout::LayoutArgs;
 use crate::failure::Failure;
@@ -34,51 +33,28 @@ pub struct ParseArgs {
     pub layout: LayoutArgs,
 
     /// The form of the uids
-    #[arg(long, value_enum, default_value = "dec")]
-    pub format: Form,
+    #[arg(long, default_value = "dec", value_parser = PossibleValuesParser::new(forms()))]
+    pub format: String,
 
     /// The uids; without any, or for `-`, they are read from stdin, one per line; blank lines are skipped
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
 
-#[derive(Clone, Copy)]
-pub enum Form {
-    Read(Format),
-    Table,
+/// The forms that are read, and a table.
+fn forms() -> impl Iterator<Item = PossibleValue> {
+    let table = PossibleValue::new(TABLE).help(
+        "As dec, and print a table for people. For other forms, pipe what this command prints \
+         into `uidring parse --format text`",
+    );
+    Format::value_variants().iter().filter_map(Format::to_possible_value).chain([table])
 }
 
-impl ValueEnum for Form {
-    fn value_variants<'a>() -> &'a [Self] {
-        const {
-            &[
-                Self::Read(Format::Dec),
-                Self::Read(Format::Hex),
-                Self::Read(Format::Base62),
-                Self::Read(Format::Base32),
-                Self::Read(Format::Json),
-                Self::Read(Format::Binary),
-                Self::Table,
-            ]
-        }
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
-            Self::Read(format) => format.to_possible_value(),
-            Self::Table => Some(PossibleValue::new("text").help(
-                "As dec, and print a table for people. For other forms, pipe what this command prints \
-                 into `uidring parse --format text`",
-            )),
-        }
-    }
-}
+const TABLE: &str = "text";
 
 pub fn run(args: &ParseArgs) -> Result<(), Failure> {
-    let (format, is_table) = match args.format {
-        Form::Read(format) => (format, false),
-        Form::Table => (Format::Dec, true),
-    };
+    let is_table = args.format == TABLE;
+    let format = Format::from_str(&args.format, false).unwrap_or(Format::Dec);
     let layout = args.layout.resolve()?;
     let mut parser = Parser {
         fields: Fields::new(layout),
@@ -138,7 +114,15 @@ impl<W: Write> Parser<W> {
 
     /// Prints the fields of an id, or reports what is wrong with it.
     fn print(&mut self, what: &str, item: Item) -> Result<(), Failure> {
-        match item.id.map_err(Failure::Failed).and_then(|uid| self.shown(uid)) {
+        self.line.clear();
+        let shown = item.id.map_err(Failure::Failed).and_then(|uid| {
+            match self.is_table {
+                true => self.fields.append_row(&mut self.line, uid)?,
+                false => self.fields.append(&mut self.line, uid)?,
+            }
+            Ok(uid)
+        });
+        match shown {
             Ok(uid) => {
                 self.output.write_all(&self.line)?;
                 if let Some(problem) = self.plausible.problem(uid) {
@@ -159,14 +143,5 @@ impl<W: Write> Parser<W> {
             }
             Err(other) => Err(other),
         }
-    }
-
-    fn shown(&mut self, uid: Uid) -> Result<Uid, Failure> {
-        self.line.clear();
-        match self.is_table {
-            true => self.fields.append_row(&mut self.line, uid)?,
-            false => self.fields.append(&mut self.line, uid)?,
-        }
-        Ok(uid)
     }
 }

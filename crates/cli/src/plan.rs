@@ -12,7 +12,7 @@ use uidring::{CachedUidGenerator, Layout, Timestamp};
 use uidring_any::table::read_layout;
 use uidring_any::{WorkerKind, WorkerUsage};
 
-use self::after::{Days, Succession, succession};
+use self::after::{Succession, succession};
 use crate::advice::with_flags;
 use crate::args::layout::LayoutArgs;
 use crate::args::url::{UrlArgs, wrong};
@@ -62,17 +62,15 @@ pub struct PlanArgs {
 
 pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let flags = &args.url.flags();
-    let (layout, usage) = if args.url.is_given()? {
+    let (mut layout, mut usage) = (args.layout.layout()?, None);
+    if args.url.is_given()? {
         let options = args.url.options(args.layout.option())?;
-        let usage = || Ok(options.store().map_err(wrong)?.worker_table(None)?.usage()?);
-        let usage = match options.worker_kind() {
-            WorkerKind::Chosen => None,
-            _ => Some(usage().map_err(|failure: Failure| failure.advised(flags))?),
-        };
-        (options.layout(), usage)
-    } else {
-        (args.layout.layout()?, None)
-    };
+        layout = options.layout();
+        if options.worker_kind() != WorkerKind::Chosen {
+            let read = || Ok(options.store().map_err(wrong)?.worker_table(None)?.usage()?);
+            usage = Some(read().map_err(|failure: Failure| failure.advised(flags))?);
+        }
+    }
     let layout = &layout;
     let memory =
         CachedUidGenerator::ring_memory(layout, args.boost_power).map_err(Failure::usage)?;
@@ -111,7 +109,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
             });
         }
         if let Some(old) = &args.after {
-            plan["after"] = as_json(old, &succession(old, layout, now));
+            plan["after"] = as_json(old, succession(old, layout, now));
         }
         return stdio::print(&plan.to_string());
     }
@@ -140,54 +138,44 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         ("burst", format!("{} uids/s: {burst}", args.rate)),
     ];
     if let Some(old) = &args.after {
-        rows.push(("after", follows(old, &succession(old, layout, now))));
+        rows.push(("after", follows(old, succession(old, layout, now))));
     }
     if let Some(usage) = usage {
         rows.push(("starts so far", starts(&usage, layout)));
         let end = worker_ids_end(&usage, layout, now);
         rows.push(("worker ids end", with_flags(&end, flags)));
     }
-    let cells: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
-    stdio::print(&table::aligned(&cells, |_| false).join("\n"))
+    stdio::print(&table::facts(rows))
 }
 
-fn follows(old: &Layout, succession: &Succession) -> String {
-    match succession {
-        Succession::Above(days) => format!("ids are above all of {old} {}", switch(days)),
-        Succession::WithEpoch(layout, days) => format!(
-            "ids are not above those of {old}; with --layout {}, which ends on {}, they are {}",
+fn follows(old: &Layout, succession: Option<Succession>) -> String {
+    let Some(Succession { instead, first, end }) = succession else {
+        return format!("no ids of these widths are above those of {old}; use a layout of 63 bits");
+    };
+    let before = end.map_or_else(String::new, |end| format!(", and before {}", end.date()));
+    let switch = format!("if you switch on {} or later{before}", first.date());
+    match instead {
+        None => format!("ids are above all of {old} {switch}"),
+        Some(layout) => format!(
+            "ids are not above those of {old}; with --layout {}, which ends on {}, they are {switch}",
             written(layout),
-            layout.last_instant().date(),
-            switch(days)
+            layout.last_instant().date()
         ),
-        Succession::Below => {
-            format!("no ids of these widths are above those of {old}; use a layout of 63 bits")
-        }
     }
 }
 
-fn switch(days: &Days) -> String {
-    let before = days.end.map_or_else(String::new, |end| format!(", and before {}", end.date()));
-    format!("if you switch on {} or later{before}", days.first.date())
-}
-
-fn as_json(old: &Layout, succession: &Succession) -> Value {
-    let (days, instead) = match succession {
-        Succession::Above(days) => (Some(days), None),
-        Succession::WithEpoch(layout, days) => (Some(days), Some(written(layout))),
-        Succession::Below => (None, None),
-    };
+fn as_json(old: &Layout, succession: Option<Succession>) -> Value {
     let day = |day: Timestamp| day.date().to_string();
     json!({
         "layout": old.to_string(),
-        "first_day": days.map(|days| day(days.first)),
-        "before": days.and_then(|days| days.end).map(day),
-        "instead": instead,
+        "first_day": succession.map(|days| day(days.first)),
+        "before": succession.and_then(|days| days.end).map(day),
+        "instead": succession.and_then(|days| days.instead).map(written),
     })
 }
 
 /// Writes a layout as the flag's value.
-fn written(layout: &Layout) -> String {
+fn written(layout: Layout) -> String {
     format!("{}/{}/{}", layout.bits(), layout.tick(), layout.epoch().date())
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::report;
 use crate::text::{short, span};
-use crate::{report, shown_bar};
 
 /// Returns a bar of this many steps, if known; a hidden one if nobody would see it. Besides indicatif's keys there are
 /// `short_pos`, `short_len` and `rate`, as in `12.5 M`, `200 M` and `45.1 M/s`.
@@ -36,6 +36,6 @@ pub fn bar_for(steps: Option<u64>, template: &str, time: Duration) -> ProgressBa
         let _ = line.write_str(&span(if known.is_zero() { state.eta() } else { known }));
     };
     let bar = bar.with_style(style.with_key("left", left));
-    shown_bar::set(&bar);
+    report::show_above(&bar);
     bar
 }

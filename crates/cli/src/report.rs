@@ -1,21 +1,20 @@
 //! Messages on stderr: errors, warnings, notes, and the log of the libraries.
 
-use std::fmt::{self, Display, Write as _};
-use std::io::{self, IsTerminal, Write as _};
-use std::sync::OnceLock;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, WeakProgressBar};
 use serde_json::json;
-use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use uidring::adapter::on_one_line;
 use uidring::clock::{Clock, SystemClock};
-
-use crate::shown_bar;
 
 /// How much is said on stderr, and in which form.
 #[derive(Args, Clone, Copy, Default)]
@@ -31,17 +30,21 @@ pub struct ReportArgs {
 
     /// The form of messages on stderr; json prints one object per line
     #[arg(long, value_enum, value_name = "FORMAT", global = true, default_value = "text")]
-    log_format: LogFormat,
+    log_format: Form,
 }
 
+/// Whether people or programs read an output.
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
+pub enum Form {
     #[default]
     Text,
     Json,
 }
 
 static ARGS: OnceLock<ReportArgs> = OnceLock::new();
+
+/// The progress bar on the terminal. It is hidden while a message is printed.
+static SHOWN_BAR: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
 /// Sets what the whole program reports from now on.
 pub fn init(args: ReportArgs) {
@@ -97,7 +100,12 @@ pub fn is_verbose() -> bool {
 
 /// Whether messages are text for people.
 pub fn is_text() -> bool {
-    args().log_format == LogFormat::Text
+    args().log_format == Form::Text
+}
+
+/// Messages go above this bar from now on.
+pub fn show_above(bar: &ProgressBar) {
+    *SHOWN_BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
 }
 
 /// Returns the settings, which are the defaults until [`init`].
@@ -116,7 +124,12 @@ fn say(level: Level, prefix: &str, text: &str, more: &str) {
         format!("{record}\n")
     };
     // Use one write: other threads report at the same time, and the process may end meanwhile.
-    let _ = shown_bar::hidden_while(|| io::stderr().write_all(line.as_bytes()));
+    let write = || io::stderr().write_all(line.as_bytes());
+    let bar = SHOWN_BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let _ = match bar.and_then(|bar| bar.upgrade()) {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    };
 }
 
 /// Prints each record of the log as a line with the time.
@@ -124,23 +137,9 @@ struct Log;
 
 impl<S: Subscriber> Layer<S> for Log {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut text = Text(String::new());
-        event.record(&mut text);
+        let mut text = String::new();
+        event.record(&mut DefaultVisitor::new(Writer::new(&mut text), true));
         let level = *event.metadata().level();
-        say(level, &format!("{:.3} {level} ", SystemClock.now()), &text.0, "");
-    }
-}
-
-/// The message of a record, and its other fields as `name=value`.
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let before = if self.0.is_empty() { "" } else { " " };
-        // Writing into a string cannot fail.
-        let _ = match field.name() {
-            "message" => write!(self.0, "{before}{value:?}"),
-            name => write!(self.0, "{before}{name}={value:?}"),
-        };
+        say(level, &format!("{:.3} {level} ", SystemClock.now()), &text, "");
     }
 }

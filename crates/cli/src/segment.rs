@@ -9,7 +9,7 @@ use uidring_store::{NewSegmentTag, TableError};
 use crate::args::url::UrlArgs;
 use crate::failure::Failure;
 use crate::table::{self, Column};
-use crate::text::visible;
+use crate::text::{instant, visible};
 use crate::{report, stdio};
 use uidring_store::values::number;
 
@@ -117,8 +117,14 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
             if let Some(text) = description {
                 new = new.description(text)?;
             }
-            let created = url.store()?.segment_table()?.create_tag(&new);
-            report_created(created, tag, *step, *start, *if_not_exists)
+            if let Err(error) = url.store()?.segment_table()?.create_tag(&new) {
+                return report_existing(error, tag, *if_not_exists);
+            }
+            let tag = visible(tag);
+            report::note(format_args!(
+                "created tag `{tag}`: its first id is {start}, its step {step}"
+            ));
+            Ok(())
         }
         SegmentCommand::SetStep { tag, step, url } => {
             let before = url.store()?.segment_table()?.set_step(tag, *step);
@@ -157,7 +163,7 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
                 Column::number("STEP", |tag| number_of(tag.step)),
                 Column::number("IDS LEFT", |tag| number_of(left(tag))),
                 Column::text("STATE", state),
-                Column::text("UPDATED", updated),
+                Column::text("UPDATED", |tag| instant(tag.update_time)),
                 Column::text("DESCRIPTION", |tag| {
                     visible(tag.description.as_deref().unwrap_or(""))
                 }),
@@ -172,23 +178,8 @@ fn step() -> impl Fn(&str) -> Result<u64, String> + Clone {
     number(1..=i32::MAX.unsigned_abs().into())
 }
 
-fn report_created(
-    created: Result<(), Error>,
-    tag: &str,
-    step: u64,
-    start: u64,
-    if_not_exists: bool,
-) -> Result<(), Failure> {
-    let error = match created {
-        Ok(()) => {
-            let tag = visible(tag);
-            let text =
-                format_args!("created tag `{tag}`: its first id is {start}, its step {step}");
-            report::note(text);
-            return Ok(());
-        }
-        Err(error) => error,
-    };
+/// Explains that a tag exists, or reports that it may.
+fn report_existing(error: Error, tag: &str, if_not_exists: bool) -> Result<(), Failure> {
     match error.store() {
         // In a table of others, the collation may find a tag of another name.
         Some(TableError::TagExists { tag: found, max_id, step })
@@ -223,7 +214,7 @@ fn as_json(tag: &SegmentTag) -> Value {
         "step": tag.step.ok(),
         "ids_left": left(tag).ok(),
         "state": state(tag),
-        "update_time": updated(tag),
+        "update_time": instant(tag.update_time),
         "description": tag.description,
     })
 }
@@ -249,8 +240,4 @@ fn state(tag: &SegmentTag) -> String {
 /// Shows a column, as `-` if it cannot be read.
 fn number_of(column: TagNumber) -> String {
     column.map_or_else(|_| "-".into(), |number| number.to_string())
-}
-
-fn updated(tag: &SegmentTag) -> String {
-    tag.update_time.map_or_else(|| "-".into(), |time| time.to_string())
 }

@@ -4,14 +4,11 @@ mod access;
 mod args;
 mod check;
 mod config;
-mod limit_args;
 mod names;
 mod place;
 mod sockets;
 
 use std::env;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -65,25 +62,22 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         ));
         server = server.listen(listener);
     }
-    for line in described {
-        report::note(line);
-    }
+    described.iter().for_each(report::note);
     let running = server
         .start(names)
         .map_err(|error| Failure::Failed(uidring::adapter::Chain(&error).to_string()))?;
     notify(sd_notify::NotifyState::Ready);
-    let is_lost = end_when_lost(running.names().clone(), signals.handle());
+    end_when_lost(running.names().clone(), signals.handle());
     while signals.forever().next() == Some(SIGHUP) {
         access.reload(&args, &running);
     }
-    let is_lost = is_lost.load(Ordering::Relaxed);
+    let is_lost = signals.handle().is_closed();
     if is_lost {
-        // The signals above are closed.
         signals = Signals::new(ending::SIGNALS).map_err(no_signals)?;
     }
     notify(sd_notify::NotifyState::Stopping);
-    // Remove it before the end: another server may be about to replace this one.
-    sockets.remove_file();
+    // Remove the socket's file before the end: another server may be about to replace this one.
+    drop(sockets);
     stop(running, &args, signals);
     match is_lost {
         true => Err(Failure::Failed(
@@ -96,22 +90,17 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
 /// How often to check whether a server has anything left to issue.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Once all names have lost their leases, closes the signals, and sets the result. A server with other names or with
-/// tags goes on with these, because a new start may find no database.
-fn end_when_lost(names: Names, signals: Handle) -> Arc<AtomicBool> {
-    let is_lost = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&is_lost);
+/// Closes the signals once all names have lost their leases. A server with other names or with tags goes on with these,
+/// because a new start may find no database.
+fn end_when_lost(names: Names, signals: Handle) {
     thread::spawn(move || {
         while !signals.is_closed() {
             if names.have_lost_all_leases() {
-                // Relaxed: read after the signals have closed.
-                told.store(true, Ordering::Relaxed);
                 signals.close();
             }
             thread::sleep(LOOK_EVERY);
         }
     });
-    is_lost
 }
 
 /// Stops the server; at once, if another signal to end comes.
@@ -138,21 +127,19 @@ fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
 }
 
 fn limits(args: &ServeArgs) -> Limits {
-    let mut limits = Limits::default();
-    limits.connections = args.limits.max_connections;
     // Some for listeners, the store and the log.
-    let wanted =
-        u64::try_from(args.limits.max_connections).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
+    let wanted = args.limits.max_connections as u64 + OTHER_FILES;
     let files = rlimit::increase_nofile_limit(wanted).unwrap_or(wanted);
-    let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
+    let room = files.saturating_sub(OTHER_FILES).max(1) as usize;
     if room < args.limits.max_connections {
         report::warning(format_args!(
             "at most {room} connections, as this process may open {} files: raise the limit (ulimit -Hn, \
              LimitNOFILE=), or lower --max-connections {}",
             files, args.limits.max_connections
         ));
-        limits.connections = room;
     }
+    let mut limits = Limits::default();
+    limits.connections = room.min(args.limits.max_connections);
     limits.batch = args.limits.max_batch;
     limits.idle = args.limits.idle;
     limits.slow = args.limits.slow;

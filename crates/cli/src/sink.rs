@@ -12,39 +12,41 @@ use crate::stdio;
 
 /// stdout or a file. Has no buffer, so that a failed write shows exactly what is out.
 pub struct Sink {
-    output: Box<dyn Write>,
-    /// The file and its path, unless it is stdout.
-    file: Option<(File, PathBuf)>,
-    /// Whether it is a regular file and not a device.
-    is_file: bool,
+    output: File,
+    /// The path of the file, unless it is stdout.
+    pub path: Option<PathBuf>,
+    /// Whether it is a regular file and not a device: what is written is safe on a disk after [`finish`](Self::finish).
+    pub is_file: bool,
     is_new: bool,
 }
 
 /// Opens a file that is new or empty, a device, or, without a path, stdout.
 pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     let Some(path) = path else {
-        return Ok(Sink { output: unbuffered()?, file: None, is_file: false, is_new: false });
+        return Ok(Sink { output: stdout()?, path: None, is_file: false, is_new: false });
     };
     check_path("the file of --output", path).map_err(Failure::usage)?;
     let failed = |error| failure(path, &error);
     let (file, is_new) = create_or_open(path).map_err(failed)?;
     let is_file = file.metadata().map_err(failed)?.is_file();
     // Lock the file until the program ends: another program may have found it empty, too.
-    if is_file && let Err(error) = file.try_lock() {
-        match error {
-            TryLockError::WouldBlock => {
+    if is_file {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
                 return Err(Failure::Failed(format!(
                     "another program is writing {}: name a new file with --output",
                     path.display()
                 )));
             }
             // Not every file system has locks. A new file can do without.
-            TryLockError::Error(error) if !is_new => return Err(failed(error)),
-            TryLockError::Error(_) => {}
+            Err(TryLockError::Error(error)) if !is_new => return Err(failed(error)),
+            _ => {}
         }
     }
-    if is_new {
-        sync_folder(path).map_err(failed)?;
+    // Wait until the name of a new file is on the disk.
+    #[cfg(unix)]
+    if is_new && let Some(folder) = std::path::absolute(path).map_err(failed)?.parent() {
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
     }
     // Check after locking: another program may have written it and ended meanwhile.
     if file.metadata().map_err(failed)?.len() > 0 {
@@ -53,8 +55,7 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
             path.display()
         )));
     }
-    let output = Box::new(file.try_clone().map_err(failed)?);
-    Ok(Sink { output, file: Some((file, path.to_owned())), is_file, is_new })
+    Ok(Sink { output: file, path: Some(path.to_owned()), is_file, is_new })
 }
 
 /// Creates a file, or opens one that has no other name. Returns whether it is new. Links may lead to a device, such as
@@ -87,15 +88,6 @@ fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
 }
 
 impl Sink {
-    pub fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|(_, path)| &**path)
-    }
-
-    /// Whether what is written is safe on a disk after [`finish`](Self::finish).
-    pub fn is_file(&self) -> bool {
-        self.is_file
-    }
-
     /// Writes as much as fits, and returns how many bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         loop {
@@ -110,7 +102,7 @@ impl Sink {
 
     /// Removes the file of a run that got no ids, if this program created it.
     pub fn discard(&self) {
-        if let Some((_, path)) = self.file.as_ref().filter(|_| self.is_new) {
+        if let Some(path) = self.path.as_ref().filter(|_| self.is_new) {
             // Ignore an error: why the run failed matters more than an empty file.
             let _ = fs::remove_file(path);
         }
@@ -118,44 +110,32 @@ impl Sink {
 
     /// Cuts the file to its whole ids, `bytes` long, and waits until they are on the disk.
     pub fn finish(&self, bytes: u64) -> Result<(), Failure> {
-        let Some((file, path)) = &self.file else { return Ok(()) };
-        let failed = |error| failure(path, &error);
-        if self.is_file {
-            file.set_len(bytes).map_err(failed)?;
-            file.sync_all().map_err(failed)?;
+        if !self.is_file {
+            return Ok(());
         }
-        Ok(())
+        let kept = self.output.set_len(bytes).and_then(|()| self.output.sync_all());
+        kept.map_err(|error| self.failure(&error))
     }
 
     fn failure(&self, error: &io::Error) -> Failure {
-        match (&self.file, error.kind()) {
-            (Some((_, path)), _) => failure(path, error),
+        match (&self.path, error.kind()) {
+            (Some(path), _) => failure(path, error),
             (None, io::ErrorKind::BrokenPipe) => Failure::ClosedPipe,
             (None, _) => Failure::Failed(format!("writing the output: {error}")),
         }
     }
 }
 
-/// Waits until the name of a new file is on the disk.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    if let Some(folder) = std::path::absolute(path)?.parent() {
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
-}
-
 fn failure(path: &Path, error: &io::Error) -> Failure {
     Failure::Failed(format!("writing {}: {error}", path.display()))
 }
 
-#[cfg(unix)]
-fn unbuffered() -> Result<Box<dyn Write>, Failure> {
-    use std::os::fd::AsFd;
-    Ok(Box::new(File::from(stdio::stdout()?.as_fd().try_clone_to_owned()?)))
-}
-
-#[cfg(not(unix))]
-fn unbuffered() -> Result<Box<dyn Write>, Failure> {
-    Ok(Box::new(stdio::stdout()?))
+/// Returns stdout without its buffer.
+fn stdout() -> Result<File, Failure> {
+    let stdout = stdio::stdout()?;
+    #[cfg(unix)]
+    let stdout = std::os::fd::AsFd::as_fd(&stdout).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let stdout = std::os::windows::io::AsHandle::as_handle(&stdout).try_clone_to_owned()?;
+    Ok(stdout.into())
 }

@@ -1,10 +1,10 @@
 //! Sorts numbers, even more than fit into memory.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::env;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
 use crate::failure::Failure;
 
@@ -50,12 +50,11 @@ impl Sorter {
             Some(file) => file,
             none => none.insert(tempfile::tempfile()?),
         };
-        let mut bytes = Vec::with_capacity(1 << 16);
-        for part in self.numbers.chunks(bytes.capacity() / 8) {
-            bytes.clear();
-            bytes.extend(part.iter().flat_map(|number| number.to_le_bytes()));
-            file.write_all(&bytes)?;
+        let mut file = BufWriter::with_capacity(1 << 16, file);
+        for number in &self.numbers {
+            file.write_all(&number.to_le_bytes())?;
         }
+        file.flush()?;
         self.runs.push(self.numbers.len());
         self.numbers.clear();
         Ok(())
@@ -63,26 +62,18 @@ impl Sorter {
 
     fn merge(self, mut visit: impl FnMut(u64)) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        // Whole numbers, so that none straddles two reads.
-        let buffer = (self.capacity / self.runs.len()).clamp(512, 8_192) * 8;
+        let portion = (self.capacity / self.runs.len()).clamp(512, 8_192);
         drop(self.numbers);
-        let mut start = 0;
-        let mut runs = Vec::new();
-        let mut heads = BinaryHeap::new();
-        for length in self.runs {
-            let end = start + length as u64 * 8;
-            let mut run = BufReader::with_capacity(buffer, Run { file, next: start, end });
-            start = end;
-            if let Some(head) = head(&mut run)? {
-                heads.push(Reverse((head, runs.len())));
-            }
+        let (mut start, mut runs, mut heads) = (0, Vec::new(), BinaryHeap::new());
+        for left in self.runs {
+            let mut run = Run { file, portion, start, left, numbers: VecDeque::new() };
+            start += left as u64 * 8;
+            heads.extend(run.next()?.map(|head| Reverse((head, runs.len()))));
             runs.push(run);
         }
         while let Some(Reverse((number, run))) = heads.pop() {
             visit(number);
-            if let Some(head) = head(&mut runs[run])? {
-                heads.push(Reverse((head, run)));
-            }
+            heads.extend(runs[run].next()?.map(|head| Reverse((head, run))));
         }
         Ok(())
     }
@@ -100,28 +91,27 @@ fn failure(error: io::Error) -> Failure {
 /// One run. All runs share the file, and seek before they read.
 struct Run<'a> {
     file: &'a File,
-    next: u64,
-    end: u64,
+    /// How many numbers to read at once.
+    portion: usize,
+    /// Where the numbers are that are not read yet, and how many.
+    start: u64,
+    left: usize,
+    numbers: VecDeque<u64>,
 }
 
-impl Read for Run<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-        let limit = out.len().min(left);
-        self.file.seek(SeekFrom::Start(self.next))?;
-        let read = self.file.read(&mut out[..limit])?;
-        self.next += read as u64;
-        Ok(read)
+impl Run<'_> {
+    fn next(&mut self) -> io::Result<Option<u64>> {
+        if self.numbers.is_empty() {
+            let mut bytes = vec![0; self.portion.min(self.left) * 8];
+            self.file.seek(SeekFrom::Start(self.start))?;
+            self.file.read_exact(&mut bytes)?;
+            let (numbers, _) = bytes.as_chunks();
+            self.numbers.extend(numbers.iter().copied().map(u64::from_le_bytes));
+            self.start += bytes.len() as u64;
+            self.left -= numbers.len();
+        }
+        Ok(self.numbers.pop_front())
     }
-}
-
-fn head(run: &mut BufReader<Run<'_>>) -> io::Result<Option<u64>> {
-    if run.fill_buf()?.is_empty() {
-        return Ok(None);
-    }
-    let mut bytes = [0; 8];
-    run.read_exact(&mut bytes)?;
-    Ok(Some(u64::from_le_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -36,11 +36,17 @@ pub fn print<T>(
     cells.extend(
         rows.iter().map(|row| columns.iter().map(|column| (column.text)(row)).collect::<Vec<_>>()),
     );
-    stdio::print(&aligned(&cells, |index| columns[index].is_number).join("\n"))
+    stdio::print(&aligned(&cells, |index| columns[index].is_number))
+}
+
+/// Returns a line for each fact and its name.
+pub fn facts(rows: Vec<(&str, String)>) -> String {
+    let cells: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
+    aligned(&cells, |_| false)
 }
 
 /// Returns a line for each row, with cells as wide as the widest of their column.
-pub fn aligned(rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) -> Vec<String> {
+pub fn aligned(rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
         widths.resize(widths.len().max(row.len()), 0);
@@ -55,5 +61,5 @@ pub fn aligned(rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) -> Vec<S
         let cells: Vec<_> = row.iter().zip(&widths).enumerate().map(pad).collect();
         cells.join("  ").trim_end().to_owned()
     };
-    rows.iter().map(line).collect()
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }

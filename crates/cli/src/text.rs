@@ -32,6 +32,11 @@ pub fn span(time: Duration) -> String {
     }
 }
 
+/// Formats a time that may be unknown.
+pub fn instant(time: Option<Timestamp>) -> String {
+    time.map_or_else(|| "-".into(), |time| time.to_string())
+}
+
 /// Formats a table's time, which is in UTC, as all other times. Drops fractions of a second.
 pub fn rfc3339(time: &str) -> String {
     let seconds = time.split('.').next().unwrap_or_default();

@@ -4,10 +4,8 @@ use uidring_any::table::kinds;
 
 /// Returns the page, with the engines of this build.
 pub fn page() -> String {
-    let kinds = kinds();
-    let mut forms: Vec<&str> = kinds.iter().map(|kind| kind.form).collect();
-    forms.push("worker:N");
-    let forms: Vec<_> = forms.iter().map(|form| format!("  {form}")).collect();
+    let forms = kinds().into_iter().map(|kind| kind.form).chain(["worker:N"]);
+    let forms: Vec<_> = forms.map(|form| format!("  {form}")).collect();
     format!(
         "\
 A URL says where worker ids and segments come from, and how the generator behaves:

@@ -1,23 +1,21 @@
 //! `uidring worker`.
 
-mod instances;
-mod leases;
+mod lists;
 
 use std::time::Duration;
 
 use clap::Subcommand;
-use serde_json::{Value, json};
-use uidring_any::{AnyStore, LeaseOptions, StoreUse, WorkerKind, WorkerNode, WorkerRange};
+use uidring::Timestamp;
+use uidring_any::{
+    AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, StoreUse, WorkerKind, WorkerRange,
+};
 
-use self::leases::LeaseCommand;
 use crate::args::layout::{LayoutArgs, ResolvedLayout};
 use crate::args::url::{UrlArgs, wrong};
 use crate::failure::Failure;
-use crate::table::{self, Column};
-use crate::text::{rfc3339, visible};
+use crate::text::visible;
 use crate::{report, stdio};
-use uidring_store::Fitting;
-use uidring_store::values::{days, shown};
+use uidring_store::values::{days, number, shown};
 
 #[derive(Subcommand)]
 pub enum WorkerCommand {
@@ -64,27 +62,78 @@ pub enum WorkerCommand {
               allow_hyphen_values = true)]
         keep_days: Duration,
     },
-    #[command(flatten)]
-    Lease(LeaseCommand),
+    /// List the leases, by worker id
+    Leases {
+        #[command(flatten)]
+        url: UrlArgs,
+
+        /// Print a JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Free a worker id whose lease has expired, so that it counts as given back
+    ///
+    /// A worker id that is held is refused: its holder may be alive.
+    Release {
+        /// The worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
+        worker_id: u64,
+
+        /// Free it even if it is held: fence it first
+        #[arg(long)]
+        force: bool,
+
+        #[command(flatten)]
+        url: UrlArgs,
+    },
+    /// End a lease that somebody holds: the holder stops at its next renewal
+    ///
+    /// Others may get the worker id at once. They start above all that the holder may issue until
+    /// then.
+    Fence {
+        /// The worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
+        worker_id: u64,
+
+        #[command(flatten)]
+        url: UrlArgs,
+    },
+    /// Allow leases of worker ids whose starts in `worker list` have all ended
+    #[command(after_help = "\
+Examples:
+  uidring worker assign --layout snowflake
+  uidring worker reuse 1 1 --used-until 2026-11-01T12:00:00Z --layout snowflake")]
+    Reuse {
+        /// The first worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
+        first: u64,
+
+        /// The last worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
+        last: u64,
+
+        /// A time after which none of these starts issued a uid, borrowed time included
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        used_until: Timestamp,
+
+        #[command(flatten)]
+        layout: LayoutArgs,
+
+        #[command(flatten)]
+        url: UrlArgs,
+    },
 }
 
 pub fn run(command: &WorkerCommand) -> Result<(), Failure> {
-    done(command).map_err(|failure| failure.advised(&url(command).flags()))
-}
-
-fn url(command: &WorkerCommand) -> &UrlArgs {
-    match command {
-        WorkerCommand::Init { url, .. }
-        | WorkerCommand::List { url, .. }
-        | WorkerCommand::Assign { url, .. }
-        | WorkerCommand::Prune { url, .. }
-        | WorkerCommand::Lease(
-            LeaseCommand::Leases { url, .. }
-            | LeaseCommand::Release { url, .. }
-            | LeaseCommand::Fence { url, .. }
-            | LeaseCommand::Reuse { url, .. },
-        ) => url,
-    }
+    let (WorkerCommand::Init { url, .. }
+    | WorkerCommand::List { url, .. }
+    | WorkerCommand::Assign { url, .. }
+    | WorkerCommand::Prune { url, .. }
+    | WorkerCommand::Leases { url, .. }
+    | WorkerCommand::Release { url, .. }
+    | WorkerCommand::Fence { url, .. }
+    | WorkerCommand::Reuse { url, .. }) = command;
+    done(command).map_err(|failure| failure.advised(&url.flags()))
 }
 
 fn done(command: &WorkerCommand) -> Result<(), Failure> {
@@ -98,8 +147,8 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
             let options = url.options([])?;
             let store = options.store().map_err(wrong)?;
             match options.worker_kind() {
-                WorkerKind::Registered => instances::list(&*store, *json)?,
-                _ => list(&*store, *json)?,
+                WorkerKind::Registered => lists::instances(&*store, *json)?,
+                _ => lists::starts(&*store, *json)?,
             }
         }
         WorkerCommand::Assign { url, layout } => {
@@ -124,7 +173,52 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
                 )),
             }
         }
-        WorkerCommand::Lease(command) => leases::run(command)?,
+        WorkerCommand::Leases { url, json } => lists::leases(&*leases(url)?, *json)?,
+        WorkerCommand::Release { worker_id, force, url } => {
+            let leases = leases(url)?;
+            if *force {
+                leases.fence(*worker_id)?;
+            }
+            let token = leases.release(*worker_id)?.token;
+            report::note(format_args!("worker id {worker_id} is free; its token is now {token}"));
+        }
+        WorkerCommand::Fence { worker_id, url } => {
+            let LeaseRow { state, token, owner, .. } = leases(url)?.fence(*worker_id)?;
+            report::note(match state {
+                LeaseState::Free => {
+                    format!("nobody holds worker id {worker_id}; its token is now {token}")
+                }
+                LeaseState::Held(_) | LeaseState::Expired(_) => format!(
+                    "worker id {worker_id} is fenced: {} stops at its next renewal; the token is now {token}",
+                    visible(&owner)
+                ),
+            });
+        }
+        WorkerCommand::Reuse { first, last, used_until, layout, url } => {
+            let options = url.options(layout.option())?;
+            let layout = options.layout();
+            let max = layout.max_worker_id();
+            let problem = if first > last {
+                Some(format!("the first worker id, {first}, is above the last, {last}"))
+            } else if *last > max {
+                Some(format!("worker id {last} is out of range: layout {layout} holds 0 to {max}"))
+            } else if layout.tick_at(*used_until).is_err() {
+                let end = layout.last_instant();
+                Some(format!(
+                    "--used-until {used_until} is not within the life of layout {layout}, which ends at {end}"
+                ))
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                return Err(Failure::Usage(problem));
+            }
+            let leases = options.store().map_err(wrong)?.lease_table(LeaseOptions::default())?;
+            leases.reuse(*first..=*last, &layout, *used_until)?;
+            report::note(format_args!(
+                "worker ids {first} to {last} may be leased: uids start after {used_until}"
+            ));
+        }
     }
     Ok(())
 }
@@ -149,41 +243,6 @@ fn init(store: &dyn AnyStore, leases: bool, workers: Option<WorkerRange>) -> Res
     Ok(())
 }
 
-fn list(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
-    let columns = [
-        Column::number("ID", |row: &WorkerNode| row.id.to_string()),
-        Column::text("TYPE", |row| kind(row).into()),
-        Column::text("CREATED", |row| rfc3339(&row.created)),
-        Column::text("HOST_NAME:PORT", |row| {
-            format!("{}:{}", visible(&row.host_name), visible(&row.port))
-        }),
-    ];
-    let nodes = store.worker_table(None)?;
-    table::print(&nodes.list()?, as_json, row_as_json, &columns)?;
-    if let Some(range) = nodes.range()? {
-        let all = Fitting { max: range.last(), range: Some(range) };
-        let left = all.left_after(nodes.usage()?.last());
-        report::note(format_args!("the worker ids here are {range}; left for new starts: {left}"));
-    }
-    Ok(())
-}
-
-fn kind(row: &WorkerNode) -> &'static str {
-    match row.kind {
-        1 => "container",
-        2 => "actual",
-        _ => "unknown",
-    }
-}
-
-fn row_as_json(row: &WorkerNode) -> Value {
-    json!({
-        "id": row.id,
-        "host_name": row.host_name,
-        "port": row.port,
-        "type": row.kind,
-        "launch_date": row.launch_date,
-        "modified": rfc3339(&row.modified),
-        "created": rfc3339(&row.created),
-    })
+fn leases(url: &UrlArgs) -> Result<Box<dyn LeaseTable + Send>, Failure> {
+    Ok(url.store()?.lease_table(LeaseOptions::default())?)
 }

@@ -18,7 +18,8 @@ pub struct LayoutArgs {
     /// How the bits of a uid are divided: uid, uid-long, snowflake, leaf or javascript-safe; the bits of time, worker id
     /// and sequence, as in 31/10/22, which count seconds since 2026; or these with the tick and the epoch, as in
     /// 41/10/12/ms/2020-01-01. Without it: uid
-    #[arg(long, value_parser = text, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true,
+          value_parser = |text: &str| read_layout(text).map(|_| text.to_owned()))]
     layout: Option<String>,
 }
 
@@ -75,12 +76,4 @@ impl LayoutArgs {
     pub fn option(&self) -> Option<(&str, &str)> {
         Some(("layout", self.layout.as_deref()?))
     }
-
-    pub fn is_given(&self) -> bool {
-        self.layout.is_some()
-    }
-}
-
-fn text(text: &str) -> Result<String, String> {
-    read_layout(text).map(|_| text.to_owned())
 }

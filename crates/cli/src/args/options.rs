@@ -57,22 +57,19 @@ fn flag(row: &'static Row) -> Arg {
     };
     let flag = Arg::new(id(row)).long(row.name).help(short).long_help(help);
     let flag = flag.allow_hyphen_values(true);
+    let checked = |text: &str| row.check(text).map(|()| text.to_owned());
     match row.kind {
         Kind::Words(words) => flag
             .value_name(row.name.to_uppercase())
             // The help lists them already.
             .hide_possible_values(true)
             .value_parser(PossibleValuesParser::new(words.iter().copied())),
-        Kind::Time(_) => flag.value_name("TIME").value_parser(checked(row)),
-        _ => flag.value_name(row.name.to_uppercase()).value_parser(checked(row)),
+        Kind::Time(_) => flag.value_name("TIME").value_parser(checked),
+        _ => flag.value_name(row.name.to_uppercase()).value_parser(checked),
     }
 }
 
 /// Returns the id that clap would derive from a field.
 fn id(row: &Row) -> String {
     row.name.replace('-', "_")
-}
-
-fn checked(row: &'static Row) -> impl Fn(&str) -> Result<String, String> + Clone {
-    move |text| row.check(text).map(|()| text.to_owned())
 }

@@ -1,13 +1,18 @@
 //! A way to take ids, and the two loops that measure it: a race counts ids, sampling times single calls.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use uidring::TakeError;
 
-use super::takers::Taker;
 use crate::failure::Failure;
+
+/// The contestant that others are compared with.
+pub const BASELINE: &str = "fetch_add";
+
+/// Ids per call of contestants that fill a slice.
+pub const BATCH: usize = 4_096;
 
 /// Ids between two readings of the clock: so many that the readings cost next to nothing.
 const PORTION: u64 = 16_384;
@@ -31,16 +36,18 @@ pub struct Contestant<'a> {
 type Work<'a, R> = dyn Fn(Instant) -> Result<R, Failure> + Sync + 'a;
 
 impl<'a> Contestant<'a> {
-    /// Gives each thread its own taker. Both loops are compiled for this type of taker, so that its call is inlined, as
-    /// it would be elsewhere.
-    pub fn new<T: Taker>(
+    /// Gives each thread its own taker, whose calls return their last id. Both loops are compiled for this type of
+    /// taker, so that its call is inlined, as it would be elsewhere.
+    pub fn new<T: FnMut() -> Result<u64, TakeError>>(
         name: impl Into<String>,
+        ids_per_call: usize,
         taker: impl Fn() -> T + Copy + Sync + 'a,
     ) -> Self {
+        let ids_per_call = ids_per_call as u64;
         Self {
             name: name.into(),
-            ids_per_call: T::IDS,
-            race: Box::new(move |until| race(taker(), until)),
+            ids_per_call,
+            race: Box::new(move |until| race(taker(), ids_per_call, until)),
             sample: Box::new(move |until| sample(taker(), until)),
         }
     }
@@ -59,18 +66,22 @@ pub fn timer_cost() -> u64 {
     let mut times = histogram();
     for _ in 0..100_000 {
         let start = Instant::now();
-        times.saturating_record(nanoseconds(start.elapsed()));
+        times.saturating_record(start.elapsed().as_nanos() as u64);
     }
     times.value_at_quantile(0.5)
 }
 
-fn race<T: Taker>(mut taker: T, until: Instant) -> Result<Race, Failure> {
+fn race(
+    mut call: impl FnMut() -> Result<u64, TakeError>,
+    ids_per_call: u64,
+    until: Instant,
+) -> Result<Race, Failure> {
     let start = Instant::now();
     let (mut ids, mut last, mut end) = (0, 0, start);
     while ids == 0 || end < until {
         let before = last;
-        for _ in 0..PORTION / T::IDS {
-            last = black_box(taker.call().map_err(stopped)?);
+        for _ in 0..PORTION / ids_per_call {
+            last = black_box(call().map_err(stopped)?);
         }
         ids += PORTION;
         if last <= before {
@@ -78,23 +89,26 @@ fn race<T: Taker>(mut taker: T, until: Instant) -> Result<Race, Failure> {
         }
         end = Instant::now();
     }
-    if taker.in_order() { Ok(Race { start, end, ids }) } else { Err(disorder()) }
+    Ok(Race { start, end, ids })
 }
 
-fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Histogram<u64>, Failure> {
+fn sample(
+    mut call: impl FnMut() -> Result<u64, TakeError>,
+    until: Instant,
+) -> Result<Histogram<u64>, Failure> {
     let (mut times, mut last, mut end) = (histogram(), 0, Instant::now());
     while times.is_empty() || end < until {
         let start = Instant::now();
-        let got = black_box(taker.call());
+        let got = black_box(call());
         end = Instant::now();
         let id = got.map_err(stopped)?;
         if id <= last {
             return Err(disorder());
         }
         last = id;
-        times.saturating_record(nanoseconds(end - start));
+        times.saturating_record((end - start).as_nanos() as u64);
     }
-    if taker.in_order() { Ok(times) } else { Err(disorder()) }
+    Ok(times)
 }
 
 #[cold]
@@ -105,15 +119,11 @@ fn stopped(error: TakeError) -> Failure {
              use --layout 45/5/13/s/1970-01-01, which lasts, or fewer --seconds"
                 .into(),
         ),
-        error => error.into(),
+        error => uidring::Error::from(error).into(),
     }
 }
 
 #[cold]
 fn disorder() -> Failure {
     Failure::Failed("uids of one thread did not increase; please report this".into())
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

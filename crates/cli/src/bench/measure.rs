@@ -4,50 +4,47 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::contestant::{Contestant, Race, histogram, timer_cost};
+use super::contestant::{BASELINE, Contestant, Race, histogram, timer_cost};
 use super::threads::Crew;
 use crate::failure::Failure;
 
-/// The contestants to measure.
-pub struct Lineup<'a> {
-    /// Our forms, then the baseline, then others.
-    pub contestants: Vec<Contestant<'a>>,
-    /// Index of the baseline.
-    pub baseline: usize,
-}
-
-/// Runs all rounds of all contestants. Calls `progress` before each round.
-pub fn measure(
-    lineup: &Lineup<'_>,
+/// Runs all rounds of all contestants: our forms, then the baseline, then others. Calls `progress` before each round.
+pub fn measure<'a>(
+    contestants: &'a [Contestant<'a>],
     crew: &Crew,
     plan: &Plan,
     mut progress: impl FnMut(&'static str),
-) -> Result<Measurements, Failure> {
+) -> Result<Measurements<'a>, Failure> {
     let timer_ns = timer_cost();
-    let Lineup { contestants, baseline } = lineup;
-    let mut figures: Vec<Figures> = contestants.iter().map(Figures::new).collect();
+    let is_baseline = |contestant: &Contestant<'_>| contestant.name == BASELINE;
+    let baseline = contestants.iter().position(is_baseline).unwrap_or(0);
+    let new = |of| Figures { of, rounds: Vec::new(), ids: 0, latency: histogram() };
+    let mut figures: Vec<Figures<'_>> = contestants.iter().map(new).collect();
+    // The order alternates, so that none profits from always running after the same one.
+    let mut turns: Vec<usize> = (0..contestants.len()).collect();
     // Round 0 is not counted: in it, caches, branch predictors and clock rates settle.
     for round in 0..=plan.rounds {
         progress("throughput");
-        for (which, contestant) in in_turn(contestants, round) {
-            let races = crew.work(plan.race, |until| (contestant.race)(until))?;
-            let races = races.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for &which in &turns {
+            let races = crew.work(plan.race, &contestants[which].race)?;
             if round > 0 {
                 figures[which].add(&races);
             }
         }
+        turns.reverse();
     }
-    for slice in 0..SLICES {
+    for _ in 0..SLICES {
         progress("latency");
-        for (which, contestant) in in_turn(contestants, slice) {
-            for times in crew.work(plan.slice, |until| (contestant.sample)(until))? {
-                figures[which].latency += &times?;
+        for &which in &turns {
+            for times in crew.work(plan.slice, &contestants[which].sample)? {
+                figures[which].latency += &times;
             }
         }
+        turns.reverse();
     }
-    let ours = figures[..*baseline].iter();
+    let ours = figures[..baseline].iter();
     let fewest = ours.map(|figures| figures.ids / plan.rounds as u64).min().unwrap_or(0);
-    Ok(Measurements { timer_ns, figures, baseline: *baseline, uids_per_round: fewest })
+    Ok(Measurements { timer_ns, figures, baseline, uids_per_round: fewest })
 }
 
 /// Division of the time: half for throughput, half for latency.
@@ -58,8 +55,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn new(time: Duration, lineup: &Lineup<'_>) -> Self {
-        let contestants = lineup.contestants.len();
+    pub fn new(time: Duration, contestants: usize) -> Self {
         let half = time / 2;
         // An odd number of rounds, so that the median is one of them.
         let races = half.div_duration_f64(ROUND) as usize / contestants;
@@ -83,34 +79,33 @@ const MOST_ROUNDS: usize = 201;
 /// Slices in which each contestant's latencies are sampled.
 const SLICES: usize = 8;
 
-pub struct Measurements {
+pub struct Measurements<'a> {
     pub timer_ns: u64,
-    /// In the order of [`Lineup::contestants`].
-    pub figures: Vec<Figures>,
+    /// In the order of the contestants.
+    pub figures: Vec<Figures<'a>>,
     /// Index of the baseline.
     baseline: usize,
     /// Ids of an average round, over all threads, of the form that gave the fewest.
     pub uids_per_round: u64,
 }
 
-impl Measurements {
+impl Measurements<'_> {
     /// Returns the time per id, divided by the baseline's: the median of the rounds' ratios.
-    pub fn ratio(&self, figures: &Figures) -> f64 {
+    pub fn ratio(&self, figures: &Figures<'_>) -> f64 {
         let baseline = &self.figures[self.baseline].rounds;
         median(figures.rounds.iter().zip(baseline).map(|(one, baseline)| one / baseline))
     }
 
     /// Returns the latency at a quantile, divided by the baseline's; `None` if a call takes many ids.
-    pub fn latency_ratio(&self, figures: &Figures, quantile: f64) -> Option<f64> {
+    pub fn latency_ratio(&self, figures: &Figures<'_>, quantile: f64) -> Option<f64> {
         // With a coarse clock, a call may take 0.
-        let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).max(1) as f64;
-        (figures.ids_per_call == 1).then(|| at(figures) / at(&self.figures[self.baseline]))
+        let at = |figures: &Figures<'_>| figures.latency.value_at_quantile(quantile).max(1) as f64;
+        (figures.of.ids_per_call == 1).then(|| at(figures) / at(&self.figures[self.baseline]))
     }
 }
 
-pub struct Figures {
-    pub name: String,
-    pub ids_per_call: u64,
+pub struct Figures<'a> {
+    pub of: &'a Contestant<'a>,
     /// Nanoseconds per id in each round: wall-clock time over the ids of all threads.
     rounds: Vec<f64>,
     ids: u64,
@@ -118,17 +113,7 @@ pub struct Figures {
     pub latency: Histogram<u64>,
 }
 
-impl Figures {
-    fn new(contestant: &Contestant<'_>) -> Self {
-        Self {
-            name: contestant.name.clone(),
-            ids_per_call: contestant.ids_per_call,
-            rounds: Vec::new(),
-            ids: 0,
-            latency: histogram(),
-        }
-    }
-
+impl Figures<'_> {
     /// Adds a round, timed from the first thread's start to the last one's end.
     fn add(&mut self, races: &[Race]) {
         let ends = races.iter().map(|race| race.end).max();
@@ -143,19 +128,6 @@ impl Figures {
     pub fn ns_per_id(&self) -> f64 {
         median(self.rounds.iter().copied())
     }
-}
-
-/// Returns the contestants with their indices. The order alternates, so that none profits from always running after the
-/// same one.
-fn in_turn<'c, 'a>(
-    contestants: &'c [Contestant<'a>],
-    round: usize,
-) -> impl Iterator<Item = (usize, &'c Contestant<'a>)> {
-    let count = contestants.len();
-    (0..count).map(move |turn| {
-        let which = if round.is_multiple_of(2) { turn } else { count - 1 - turn };
-        (which, &contestants[which])
-    })
 }
 
 fn median(values: impl IntoIterator<Item = f64>) -> f64 {

@@ -10,7 +10,6 @@ use core_affinity::CoreId;
 use crate::failure::Failure;
 
 /// The takers' threads: how many, and where they run.
-#[derive(Clone)]
 pub struct Crew {
     pub threads: usize,
     /// Cores to pin the threads to in turn; empty for no pinning. Unpinned, two takers may share a core for a while,
@@ -24,15 +23,14 @@ impl Crew {
     pub fn work<R: Send>(
         &self,
         time: Duration,
-        work: impl Fn(Instant) -> R + Sync,
+        work: impl Fn(Instant) -> Result<R, Failure> + Sync,
     ) -> Result<Vec<R>, Failure> {
         // If a later thread cannot be started, the gate opens with this time, and those that wait end at once.
         let gate = RwLock::new(Instant::now());
         let (ready, all_ready) = mpsc::channel();
         thread::scope(|scope| {
             let mut closed = gate.write().unwrap_or_else(PoisonError::into_inner);
-            let mut takers = Vec::with_capacity(self.threads);
-            for number in 0..self.threads {
+            let start = |number: usize| {
                 let (ready, gate, work) = (ready.clone(), &gate, &work);
                 let taker = move || {
                     if !self.cores.is_empty() {
@@ -43,19 +41,17 @@ impl Crew {
                     let until = *gate.read().unwrap_or_else(PoisonError::into_inner);
                     work(until)
                 };
-                let builder = thread::Builder::new().name("taker".into());
-                let started = builder.spawn_scoped(scope, taker).map_err(|error| {
-                    Failure::Failed(format!("starting the threads: {error}; take fewer"))
-                });
-                takers.push(started?);
-            }
+                thread::Builder::new().name("taker".into()).spawn_scoped(scope, taker)
+            };
+            let takers = (0..self.threads).map(start).collect::<Result<Vec<_>, _>>();
+            let takers = takers.map_err(|error| {
+                Failure::Failed(format!("starting the threads: {error}; take fewer"))
+            })?;
             for () in all_ready.iter().take(self.threads) {}
             *closed = Instant::now() + time;
             drop(closed);
             let results = takers.into_iter().map(|taker| taker.join());
-            Ok(results
-                .map(|done| done.unwrap_or_else(|panic| panic::resume_unwind(panic)))
-                .collect())
+            results.map(|done| done.unwrap_or_else(|p| panic::resume_unwind(p))).collect()
         })
     }
 }

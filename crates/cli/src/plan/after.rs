@@ -17,45 +17,39 @@ const TO_SWITCH: u32 = 90;
 /// How many days to look ahead.
 const DAYS: usize = 365_000;
 
-/// How a layout can follow another one.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Succession {
-    /// All new uids are above all old ones if the switch is on one of these days.
-    Above(Days),
-    /// They are with this layout, which has an earlier epoch.
-    WithEpoch(Layout, Days),
-    /// They never are, whatever the epoch.
-    Below,
-}
-
-/// Days from `first` on and before `end`. Without an end, they last as long as the new layout.
+/// How a layout can follow another one: all new uids are above all old ones if the switch is on one of these days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Days {
+pub struct Succession {
+    /// The layout with an earlier epoch that has to be used instead, if any.
+    pub instead: Option<Layout>,
     pub first: Timestamp,
+    /// The day after the last one. Without it, they last as long as the new layout.
     pub end: Option<Timestamp>,
 }
 
 /// Compares what the new layout issues on each day from tomorrow on with all that the old one can have issued by the
-/// end of that day.
-pub fn succession(old: &Layout, new: &Layout, now: Timestamp) -> Succession {
+/// end of that day. Returns `None` if the new uids never are above, whatever the epoch.
+pub fn succession(old: &Layout, new: &Layout, now: Timestamp) -> Option<Succession> {
     let tomorrow = day_of(now).saturating_add(DAY);
-    if let Some(days) = days_above(old, new, tomorrow) {
-        return Succession::Above(days);
+    if let Some((first, end)) = days_above(old, new, tomorrow) {
+        return Some(Succession { instead: None, first, end });
     }
-    let other = with_epoch(old, new, tomorrow);
-    match other.and_then(|layout| Some((layout, days_above(old, &layout, tomorrow)?))) {
-        Some((layout, days)) => Succession::WithEpoch(layout, days),
-        None => Succession::Below,
-    }
+    let other = with_epoch(old, new, tomorrow)?;
+    let (first, end) = days_above(old, &other, tomorrow)?;
+    Some(Succession { instead: Some(other), first, end })
 }
 
-/// Returns the first days on which the new layout's uids are above.
-fn days_above(old: &Layout, new: &Layout, from: Timestamp) -> Option<Days> {
+/// Returns the first day on which the new layout's uids are above, and the end of such days.
+fn days_above(
+    old: &Layout,
+    new: &Layout,
+    from: Timestamp,
+) -> Option<(Timestamp, Option<Timestamp>)> {
     let days = successors(Some(from), |day| Some(day.saturating_add(DAY))).take(DAYS);
     let mut rest = days.skip_while(|day| !is_above(old, new, *day));
     let first = rest.next()?;
     let end = rest.find(|day| !is_above(old, new, *day));
-    Some(Days { first, end: end.filter(|end| *end < new.last_instant()) })
+    Some((first, end.filter(|end| *end < new.last_instant())))
 }
 
 /// Whether the first uid of the new layout on this day is above all old ones.
@@ -116,7 +110,8 @@ mod tests {
             ("2034-01-01", Tick::Millisecond, (41, 10, 12)),
         ] {
             let wanted = layout(bits.0, bits.1, bits.2, tick, "2026-01-01");
-            let Succession::WithEpoch(layout, days) = succession(&old, &wanted, at(now)) else {
+            let days = succession(&old, &wanted, at(now)).expect("possible");
+            let Succession { instead: Some(layout), .. } = days else {
                 panic!("{now}: the epoch of 2026 is too late")
             };
             assert_eq!(days.first, day_of(at(now)).saturating_add(DAY));
@@ -126,7 +121,8 @@ mod tests {
                 let (smallest, greatest) = apart(&old, &layout, day);
                 assert!(smallest > greatest, "{now}: {layout}");
             }
-            assert_eq!(succession(&old, &layout, at(now)), Succession::Above(days));
+            let same = Succession { instead: None, ..days };
+            assert_eq!(succession(&old, &layout, at(now)), Some(same));
         }
     }
 
@@ -136,7 +132,8 @@ mod tests {
         // The old one grows eight times faster, and catches up.
         let new = layout(31, 10, 22, Tick::Second, "2015-01-01");
         let old = Layout::UID_GENERATOR;
-        let Succession::Above(Days { first, end: Some(end) }) = succession(&old, &new, now) else {
+        let Some(Succession { instead: None, first, end: Some(end) }) = succession(&old, &new, now)
+        else {
             panic!("it begins above")
         };
         assert_eq!(first, at("2026-11-29"));
@@ -146,7 +143,8 @@ mod tests {
             apart(&old, &new, day_of(Timestamp::from_millis(end.as_millis() - 1)));
         assert!(smallest > greatest);
         // The new one grows faster, and passes the old one.
-        let Succession::Above(Days { first, end: None }) = succession(&new, &old, now) else {
+        let Some(Succession { instead: None, first, end: None }) = succession(&new, &old, now)
+        else {
             panic!("it passes")
         };
         assert!(first > at("2027-06-01"), "{first}");
@@ -157,9 +155,6 @@ mod tests {
     #[test]
     fn fewer_bits_are_never_above() {
         let now = at("2026-11-28");
-        assert_eq!(
-            succession(&Layout::UID_GENERATOR, &Layout::JAVASCRIPT_SAFE, now),
-            Succession::Below
-        );
+        assert_eq!(succession(&Layout::UID_GENERATOR, &Layout::JAVASCRIPT_SAFE, now), None);
     }
 }

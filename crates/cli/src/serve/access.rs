@@ -1,10 +1,12 @@
 //! Password, certificate and key, which are read at the start and on SIGHUP.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use uidring::Timestamp;
+use uidring::clock::{Clock, SystemClock};
 use uidring_server::{Running, Server, TlsError, certificate_validity};
 use uidring_store::{check_path, read_private_file, read_small_file};
 
@@ -25,6 +27,8 @@ pub struct Access {
 
 #[derive(PartialEq)]
 struct Tls {
+    /// The files, as the flags name them.
+    paths: [PathBuf; 2],
     certificates: Vec<u8>,
     key: Vec<u8>,
 }
@@ -32,13 +36,13 @@ struct Tls {
 impl Access {
     /// Reads the files, and applies them to the server.
     pub fn open(args: &ServeArgs, mut server: Server) -> Result<(Self, Server), Failure> {
-        let access = Self { password: password(args)?, tls: tls(args)? };
+        let access = Self { password: password(args)?, tls: Tls::read(args)? };
         if let Some(password) = &access.password {
             server = server.password(password);
         }
-        if let Some(Tls { certificates, key }) = &access.tls {
-            server = server.tls(certificates, key).map_err(|error| unfit(args, &error))?;
-            warn_of_validity(args, certificates)?;
+        if let Some(tls) = &access.tls {
+            server = server.tls(&tls.certificates, &tls.key).map_err(|error| tls.unfit(&error))?;
+            tls.warn_of_validity()?;
         }
         Ok((access, server))
     }
@@ -73,31 +77,24 @@ impl Access {
     fn reload_tls(&mut self, args: &ServeArgs, running: &Running) -> Result<(), Failure> {
         check_regular(&args.tls_cert)?;
         check_regular(&args.tls_key)?;
-        let Some(read) = tls(args)? else { return Ok(()) };
+        let Some(read) = Tls::read(args)? else { return Ok(()) };
         if self.tls.as_ref() == Some(&read) {
             report::note("SIGHUP: certificate and key are as they were");
         } else {
-            self.check_is_no_worse(args, &read)?;
+            // Refuse a certificate that clients reject now, if they accept the present one.
+            if let Some(problem) = read.problem()?
+                && self.tls.as_ref().map_or(Ok(None), Tls::problem)?.is_none()
+            {
+                return Err(Failure::Failed(problem));
+            }
             running
                 .replace_tls(&read.certificates, &read.key)
-                .map_err(|error| unfit(args, &error))?;
+                .map_err(|error| read.unfit(&error))?;
             report::note("SIGHUP: certificate and key are replaced, for connections from now on");
         }
-        warn_of_validity(args, &read.certificates)?;
+        read.warn_of_validity()?;
         self.tls = Some(read);
         Ok(())
-    }
-
-    /// Refuses a certificate that clients reject now, if they accept the present one.
-    fn check_is_no_worse(&self, args: &ServeArgs, new: &Tls) -> Result<(), Failure> {
-        let is_taken =
-            |tls: &Tls| Validity::of(args, &tls.certificates).map(|is| is.problem().is_none());
-        match Validity::of(args, &new.certificates)?.problem() {
-            Some(problem) if self.tls.as_ref().map_or(Ok(false), is_taken)? => {
-                Err(Failure::Failed(problem))
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -108,9 +105,8 @@ fn keep(what: &str, failure: Failure) {
 /// Refuses what is no regular file. Reading a pipe, for example, may wait for a writer, and no signal would end the
 /// server.
 fn check_regular(path: &Option<PathBuf>) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    match fs::metadata(path) {
-        Ok(found) if !found.is_file() => Err(Failure::Failed(format!(
+    match path.as_ref().map(|path| (path, fs::metadata(path))) {
+        Some((path, Ok(found))) if !found.is_file() => Err(Failure::Failed(format!(
             "reading {}: it is no regular file, and cannot be read again",
             path.display()
         ))),
@@ -120,7 +116,7 @@ fn check_regular(path: &Option<PathBuf>) -> Result<(), Failure> {
 
 fn password(args: &ServeArgs) -> Result<Option<String>, Failure> {
     let Some(path) = &args.password_file else { return Ok(None) };
-    let text = read_private_file(path).map_err(|error| unreadable(path, &error))?;
+    let text = read(path, read_private_file)?;
     let text = String::from_utf8(text);
     let text = text.map_err(|_| Failure::Failed(format!("{} is no UTF-8 text", path.display())))?;
     // Some editors begin a text with a byte order mark. HTTP ignores spaces around a password.
@@ -130,79 +126,66 @@ fn password(args: &ServeArgs) -> Result<Option<String>, Failure> {
     }
 }
 
-fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
-    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
-    Ok(Some(Tls {
-        certificates: read_small_file(certificate)
-            .map_err(|error| unreadable(certificate, &error))?,
-        key: read_private_file(key).map_err(|error| unreadable(key, &error))?,
-    }))
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    match check_path("the file", path) {
+fn read(path: &Path, read: fn(&Path) -> io::Result<Vec<u8>>) -> Result<Vec<u8>, Failure> {
+    read(path).map_err(|error| match check_path("the file", path) {
         Ok(()) => Failure::Failed(format!("reading {}: {error}", path.display())),
         Err(error) => error.into(),
-    }
+    })
 }
 
-fn unfit(args: &ServeArgs, error: &TlsError) -> Failure {
-    let path = |path: &Option<PathBuf>| {
-        path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
-    };
-    let (certificate, key) = (path(&args.tls_cert), path(&args.tls_key));
-    Failure::Failed(format!("--tls-cert {certificate} and --tls-key {key}: {error}"))
-}
-
-/// When certificates are valid.
-struct Validity {
-    path: String,
-    begin: SystemTime,
-    end: SystemTime,
-}
-
-impl Validity {
-    fn of(args: &ServeArgs, certificates: &[u8]) -> Result<Self, Failure> {
-        let valid = certificate_validity(certificates).map_err(|error| unfit(args, &error))?;
-        let path = args.tls_cert.as_ref().map(|path| path.display().to_string());
-        Ok(Self { path: path.unwrap_or_default(), begin: valid.start, end: valid.end })
+impl Tls {
+    fn read(args: &ServeArgs) -> Result<Option<Self>, Failure> {
+        let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            paths: [certificate.clone(), key.clone()],
+            certificates: read(certificate, read_small_file)?,
+            key: read(key, read_private_file)?,
+        }))
     }
 
-    /// Says why clients reject them now.
-    fn problem(&self) -> Option<String> {
-        let (now, path) = (SystemTime::now(), &self.path);
-        if self.begin > now {
-            return Some(format!(
-                "--tls-cert {path} is valid from {} on, and until then clients refuse it; is this host's clock right?",
-                instant(self.begin)
-            ));
-        }
-        (self.end < now).then(|| {
-            let day = instant(self.end);
-            format!("--tls-cert {path} has expired on {day}, and clients refuse it: renew it, and send SIGHUP")
+    fn unfit(&self, error: &TlsError) -> Failure {
+        let [certificate, key] = self.paths.each_ref().map(|path| path.display());
+        Failure::Failed(format!("--tls-cert {certificate} and --tls-key {key}: {error}"))
+    }
+
+    /// Returns when the certificates become valid, and when they expire.
+    fn validity(&self) -> Result<[Timestamp; 2], Failure> {
+        let valid = certificate_validity(&self.certificates);
+        let valid = valid.map_err(|error| self.unfit(&error))?;
+        Ok([valid.start.into(), valid.end.into()])
+    }
+
+    /// Says why clients reject the certificates now.
+    fn problem(&self) -> Result<Option<String>, Failure> {
+        let ([begin, end], now) = (self.validity()?, SystemClock.now());
+        let path = self.paths[0].display();
+        Ok(match () {
+            () if begin > now => Some(format!(
+                "--tls-cert {path} is valid from {begin} on, and until then clients refuse it; is this host's clock right?"
+            )),
+            () if end < now => Some(format!(
+                "--tls-cert {path} has expired on {end}, and clients refuse it: renew it, and send SIGHUP"
+            )),
+            () => None,
         })
     }
-}
 
-fn instant(time: SystemTime) -> Timestamp {
-    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(since_1970.as_millis().try_into().unwrap_or(i64::MAX))
-}
-
-/// Warns of a certificate that clients reject, or will within days.
-fn warn_of_validity(args: &ServeArgs, certificates: &[u8]) -> Result<(), Failure> {
-    let validity = Validity::of(args, certificates)?;
-    if let Some(problem) = validity.problem() {
-        report::warning(problem);
+    /// Warns of certificates that clients reject, or will within days.
+    fn warn_of_validity(&self) -> Result<(), Failure> {
+        if let Some(problem) = self.problem()? {
+            report::warning(problem);
+        }
+        let [_, end] = self.validity()?;
+        let left = end.saturating_since(SystemClock.now());
+        if !left.is_zero() && left < SOON {
+            report::warning(format_args!(
+                "--tls-cert {} expires on {end}, in {}: renew it, and send SIGHUP",
+                self.paths[0].display(),
+                span(left)
+            ));
+        }
+        Ok(())
     }
-    let left = validity.end.duration_since(SystemTime::now()).unwrap_or_default();
-    if !left.is_zero() && left < SOON {
-        report::warning(format_args!(
-            "--tls-cert {} expires on {}, in {}: renew it, and send SIGHUP",
-            validity.path,
-            instant(validity.end),
-            span(left)
-        ));
-    }
-    Ok(())
 }

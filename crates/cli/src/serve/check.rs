@@ -3,7 +3,7 @@
 
 use uidring_any::StoreUse;
 
-use super::names::{Plan, Uids};
+use super::names::{Plan, Uids, about, warn_of_hidden_tags};
 use super::sockets;
 use crate::failure::Failure;
 
@@ -12,10 +12,11 @@ use crate::failure::Failure;
 pub fn check(plan: Plan<'_>) -> Result<bool, Failure> {
     sockets::try_places(plan.args)?;
     for (index, uids) in plan.uids.iter().enumerate() {
-        check_workers(uids, &plan.uids[..index]).map_err(|failure| uids.about(failure))?;
+        let checked = check_workers(uids, &plan.uids[..index]);
+        checked.map_err(|failure| about(uids.name, failure))?;
     }
     if let Some(store) = &plan.segments {
-        plan.warn_of_hidden_tags(&store.check_segments()?);
+        warn_of_hidden_tags(&plan.names(), &store.check_segments()?);
     }
     let is_server =
         |uids: &Uids<'_>| uids.store.as_ref().is_some_and(|s| s.worker_file().is_none());

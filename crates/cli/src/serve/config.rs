@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::replaced;
 
 /// Flags that are not settings.
-const NOT_SETTINGS: [&str; 4] = ["config", "check", "help", "names"];
+const NOT_SETTINGS: [&str; 2] = ["config", "check"];
 
 /// Settings that are read here, not as the flags of these names.
 const NO_FLAGS: [&str; 6] = ["url", "url-file", "start-after", "layout", "max-borrow", "worker"];
@@ -67,40 +67,35 @@ pub fn load(
         Some(Value::Table(names)) => names,
         Some(_) => return Err(wrong(&"`names` is for tables: [names.orders]")),
     };
+    let parse = |words: &[OsString]| {
+        let parsed = command().try_get_matches_from(words);
+        let parsed = parsed.map_err(|error| wrong(&plain(&error)))?.remove_subcommand();
+        let parsed = parsed.filter(|(name, _)| name == "serve").map(|(_, serve)| serve);
+        parsed.ok_or_else(|| wrong(&"the command line is not one of `uidring serve`"))
+    };
+    let given = parse(command_line)?;
+    let is_given = |key: &str| {
+        let source = given.value_source(&key.replace('-', "_"));
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
     let serve = command();
     let serve = serve.find_subcommand("serve").expect("it is one");
     let is_flag = |key: &str| {
         let mut flags = serve.get_arguments();
         !NO_FLAGS.contains(&key) && flags.any(|flag| flag.get_long() == Some(key))
     };
-    let (mut table, others): (Table, Table) = table.into_iter().partition(|(key, _)| is_flag(key));
+    let (table, others): (Table, Table) = table.into_iter().partition(|(key, _)| is_flag(key));
+    let mut words = command_line.to_vec();
     for (key, value) in &table {
-        check_setting(serve, key, value).map_err(|problem| {
+        let flag = flag_of(serve, key, value).map_err(|problem| {
             wrong(&format_args!("{problem}; `uidring serve --help` lists the settings"))
         })?;
+        words.extend(flag.filter(|_| !is_given(key)).map(OsString::from));
     }
     // Advice may name the form of a URL, but never quotes one.
     let advised = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
     let settings = Settings::of(others, is_flag).map_err(advised)?;
-    let given = command().try_get_matches_from(command_line);
-    let given = given.map_err(|error| wrong(&plain(&error)))?;
-    if let Some(("serve", given)) = given.subcommand() {
-        let is_given = |key: &str| {
-            matches!(
-                given.value_source(&key.replace('-', "_")),
-                Some(ValueSource::CommandLine | ValueSource::EnvVariable)
-            )
-        };
-        table.retain(|key, _| !is_given(key));
-    }
-    let flags = table.iter().filter_map(|(key, value)| flag_of(key, value)).map(OsString::from);
-    let command_line: Vec<OsString> = command_line.iter().cloned().chain(flags).collect();
-    let matches = command().try_get_matches_from(command_line);
-    let matches = matches.map_err(|error| wrong(&plain(&error)))?;
-    let args = match matches.subcommand() {
-        Some(("serve", matches)) => ServeArgs::from_arg_matches(matches),
-        _ => return Err(wrong(&"the command line is not one of `uidring serve`")),
-    };
+    let args = ServeArgs::from_arg_matches(&parse(&words)?);
     let args = args.map_err(|error| wrong(&plain(&error)))?;
     let place = format!("in {}", path.display());
     let mut file = File { path: path.into(), place, settings, names: BTreeMap::new() };
@@ -167,26 +162,18 @@ impl Settings {
     }
 }
 
-/// Refuses a flag that is no setting, and a value that its flag cannot have.
-fn check_setting(command: &Command, key: &str, value: &Value) -> Result<(), String> {
+/// Returns a setting as a flag; none for `false`. Refuses a flag that is no setting, and a value that it cannot have.
+fn flag_of(command: &Command, key: &str, value: &Value) -> Result<Option<String>, String> {
     let mut flags = command.get_arguments();
     let flag = flags.find(|flag| flag.get_long() == Some(key) && !NOT_SETTINGS.contains(&key));
     let flag = flag.ok_or_else(|| format!("`{key}` is no setting"))?;
     match (flag.get_action().takes_values(), value) {
+        (false, Value::Boolean(is_set)) => Ok(is_set.then(|| format!("--{key}"))),
+        (false, _) => Err(format!("the value of `{key}` has to be true or false, without quotes")),
         (true, Value::Boolean(_) | Value::Array(_) | Value::Table(_)) => {
             Err(format!("the value of `{key}` has to be a text or a number"))
         }
-        (true, _) | (false, Value::Boolean(_)) => Ok(()),
-        (false, _) => Err(format!("the value of `{key}` has to be true or false, without quotes")),
-    }
-}
-
-/// A setting as a flag; none for `false`.
-fn flag_of(key: &str, value: &Value) -> Option<String> {
-    match value {
-        Value::Boolean(true) => Some(format!("--{key}")),
-        Value::Boolean(false) => None,
-        value => Some(format!("--{key}={}", text_of(value)?)),
+        (true, value) => Ok(text_of(value).map(|text| format!("--{key}={text}"))),
     }
 }
 

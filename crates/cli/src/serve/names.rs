@@ -9,9 +9,7 @@ use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{CachedUidGenerator, Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
-use uidring_any::{
-    AnyStore, Options, Prepared, SegmentTable, ServerError, StoreUse, TableError, WorkerKind,
-};
+use uidring_any::{AnyStore, Options, Prepared, ServerError, StoreUse, TableError, WorkerKind};
 use uidring_server::{Issuer, Names};
 use uidring_store::warn_if_exposed;
 
@@ -47,7 +45,7 @@ pub struct Plan<'a> {
 
 /// A generator of uids, and its name.
 pub struct Uids<'a> {
-    name: &'a str,
+    pub name: &'a str,
     /// Whether each serving thread counts through blocks of its own.
     is_per_thread: bool,
     pub layout: ResolvedLayout,
@@ -67,10 +65,7 @@ impl<'a> Plan<'a> {
         let flags = url_of_file(args, file)?.unwrap_or(&args.url).flags();
         let own = own_options(args, file)?;
         let segments = if args.limits.no_segments { None } else { segments_of(&own)? };
-        let own = match args.start_after {
-            Some(uid) => own.start_after(uid),
-            None => own,
-        };
+        let own = args.start_after.into_iter().fold(own, Options::start_after);
         let mut uids = vec![Uids::new(DEFAULT, own, flags.clone(), false)?];
         for (name, settings) in &file.names {
             if name == DEFAULT {
@@ -86,16 +81,14 @@ impl<'a> Plan<'a> {
         Ok(Self { args, uids, segments, flags })
     }
 
-    /// Warns of tags that no client can reach.
-    pub fn warn_of_hidden_tags(&self, tags: &[String]) {
-        let names: Vec<_> = self.uids.iter().map(|uids| uids.name).collect();
-        warn_of_hidden_tags(&names, tags);
+    pub fn names(&self) -> Vec<&'a str> {
+        self.uids.iter().map(|uids| uids.name).collect()
     }
 
     /// Acquires worker ids. Returns the names, and a line about each.
     pub fn open(self) -> Result<(Names, Vec<String>), Failure> {
+        let own = self.names();
         let Self { args: settings, uids, segments: store, flags } = self;
-        let own: Vec<_> = uids.iter().map(|uids| uids.name).collect();
         let mut names = Names::new();
         let mut lines = Vec::new();
         for uids in uids {
@@ -115,8 +108,12 @@ impl<'a> Plan<'a> {
             names = names.with(name, issuer).with_origin(name, &origin);
         }
         if let Some(store) = store {
-            let (segments, table) = segments(&*store, settings.limits.wait)
-                .map_err(|failure| failure.advised(&flags))?;
+            let open = || -> Result<_, Error> {
+                let builder = SegmentGenerator::builder(UntilCreated(store.segment_store()?));
+                let builder = builder.take_policy(TakePolicy::WaitFor(settings.limits.wait));
+                Ok((builder.refresh(REFRESH).build()?, store.segment_table()?))
+            };
+            let (segments, table) = open().map_err(|error| Failure::from(error).advised(&flags))?;
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
             warn_of_hidden_tags(&own, &tags);
@@ -206,7 +203,8 @@ fn set_all<'a>(
     settings.try_fold(options, set).map_err(wrong)
 }
 
-fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
+/// Warns of tags that no client can reach.
+pub fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
     for tag in tags.iter().filter(|tag| names.contains(&&***tag)) {
         report::warning(format_args!(
             "the tag `{tag}` is not served: the name `{tag}` is that of uids, and comes first; rename one of them"
@@ -214,15 +212,12 @@ fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
     }
 }
 
-/// A generator of segments, and its table for people.
-type Segments = (SegmentGenerator, Box<dyn SegmentTable + Send + Sync>);
-
 /// The store whose segments are served: that of the worker ids, unless it has no segments or belongs to one pod.
 fn segments_of(options: &Options) -> Result<Option<Box<dyn AnyStore>>, Failure> {
-    match options.worker_kind() {
-        // Each pod's file would hand out the same ones.
-        WorkerKind::Chosen | WorkerKind::Registered | WorkerKind::Ordinal => return Ok(None),
-        _ => {}
+    // Each pod's file would hand out the same ones.
+    let has_none = [WorkerKind::Chosen, WorkerKind::Registered, WorkerKind::Ordinal];
+    if has_none.contains(&options.worker_kind()) {
+        return Ok(None);
     }
     let store = options.store().map_err(wrong)?;
     match store.segment_store() {
@@ -230,12 +225,6 @@ fn segments_of(options: &Options) -> Result<Option<Box<dyn AnyStore>>, Failure> 
         Err(error) if matches!(error.store(), Some(TableError::Lacks { .. })) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-fn segments(store: &dyn AnyStore, wait: Duration) -> Result<Segments, Failure> {
-    let builder = SegmentGenerator::builder(UntilCreated(store.segment_store()?));
-    let builder = builder.take_policy(TakePolicy::WaitFor(wait));
-    Ok((builder.refresh(REFRESH).build()?, store.segment_table()?))
 }
 
 /// Has no tags until somebody creates the table.
@@ -255,7 +244,7 @@ impl SegmentStore for UntilCreated {
 }
 
 /// Adds the name of the table to a failure.
-fn about(name: &str, failure: Failure) -> Failure {
+pub fn about(name: &str, failure: Failure) -> Failure {
     match name {
         DEFAULT => failure,
         name => failure.about(&format!("names.{name}")),
@@ -263,11 +252,6 @@ fn about(name: &str, failure: Failure) -> Failure {
 }
 
 impl<'a> Uids<'a> {
-    /// Adds the name to a failure.
-    pub fn about(&self, failure: Failure) -> Failure {
-        about(self.name, failure)
-    }
-
     /// Checks the options. `inherits` says whether they include those above the tables.
     fn new(
         name: &'a str,

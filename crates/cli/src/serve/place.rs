@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// A TCP address, or nowhere.
 #[derive(Clone, Debug)]
@@ -13,27 +12,17 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns a port on loopback.
-    pub fn loopback(port: u16) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Self::At(address.to_string(), vec![address])
-    }
-}
-
-impl FromStr for Place {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" {
-            return Ok(Self::Nowhere);
-        }
-        if let Ok(port) = text.parse() {
-            return Ok(Self::loopback(port));
-        }
+    pub fn read(text: &str) -> Result<Self, String> {
+        let text = match text.parse::<u16>() {
+            _ if text == "none" => return Ok(Self::Nowhere),
+            Ok(port) => format!("127.0.0.1:{port}"),
+            Err(_) => text.to_owned(),
+        };
         let addresses = text.to_socket_addrs().map_err(|error| {
             format!("{error}; write ADDRESS:PORT, as in 127.0.0.1:6379, a port, or none")
         })?;
-        Ok(Self::At(text.to_owned(), addresses.collect()))
+        let addresses = addresses.collect();
+        Ok(Self::At(text, addresses))
     }
 }
 
@@ -44,14 +33,12 @@ pub enum BatchPlace {
     At(PathBuf),
 }
 
-impl FromStr for BatchPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "none" => Self::Nowhere,
-            "" => return Err("write the path of a socket, or none".into()),
-            path => Self::At(path.into()),
-        })
+impl BatchPlace {
+    pub fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::Nowhere),
+            "" => Err("write the path of a socket, or none".into()),
+            path => Ok(Self::At(path.into())),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The sockets of a server: requested, default, or handed over by systemd.
 
 use std::env;
+use std::fmt::Display;
 use std::fs;
 #[cfg(target_os = "linux")]
 use std::fs::File;
@@ -32,9 +33,9 @@ pub struct Sockets {
     file: Option<(PathBuf, u64)>,
 }
 
-impl Sockets {
-    /// Removes the socket's file, unless it is another server's by now.
-    pub fn remove_file(&mut self) {
+/// Removes the socket's file, unless it is another server's by now.
+impl Drop for Sockets {
+    fn drop(&mut self) {
         if let Some((path, inode)) = self.file.take()
             && fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == inode)
         {
@@ -44,25 +45,28 @@ impl Sockets {
     }
 }
 
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        self.remove_file();
-    }
-}
-
 /// The longest path that fits the system's address of a socket.
 const MAX_SOCKET_PATH: usize = 107;
 
 /// The protocols over TCP, each with its requested place and its default port. Requested places come first, so that no
-/// default port takes one of them.
-fn tcp_places(args: &ServeArgs) -> [(Protocol, &Option<Place>, u16); 3] {
+/// default port takes one of them. Thrift, which has no passwords, is not served by default if the server has one.
+fn tcp_places(args: &ServeArgs) -> [(Protocol, Option<&Place>, u16); 3] {
+    let nowhere = args.password_file.is_some().then_some(&Place::Nowhere);
     let mut places = [
-        (Protocol::Redis, &args.redis, 6379),
-        (Protocol::Http, &args.http, 8080),
-        (Protocol::Thrift, &args.thrift, 7609),
+        (Protocol::Redis, args.redis.as_ref(), 6379),
+        (Protocol::Http, args.http.as_ref(), 8080),
+        (Protocol::Thrift, args.thrift.as_ref().or(nowhere), 7609),
     ];
     places.sort_by_key(|(_, place, _)| place.is_none());
     places
+}
+
+/// The requested addresses of protocols over TCP, as written and resolved.
+fn tcp_addresses(args: &ServeArgs) -> impl Iterator<Item = (Protocol, &str, &[SocketAddr])> {
+    tcp_places(args).into_iter().filter_map(|(protocol, place, _)| match place {
+        Some(Place::At(text, addresses)) => Some((protocol, &**text, &**addresses)),
+        _ => None,
+    })
 }
 
 /// Checks where to listen without listening.
@@ -70,10 +74,10 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
     if args.tls_cert.is_some() != args.tls_key.is_some() {
         return Err(Failure::Usage("--tls-cert and --tls-key need each other".into()));
     }
-    for (protocol, place, _) in tcp_places(args) {
-        let Some(Place::At(text, addresses)) = place else { continue };
-        let is_reachable = |address: &SocketAddr| !address.ip().is_loopback();
-        if addresses.iter().any(is_reachable) && !args.expose {
+    let mut is_reachable = false;
+    for (protocol, text, addresses) in tcp_addresses(args) {
+        is_reachable |= addresses.iter().any(|address| !address.ip().is_loopback());
+        if is_reachable && !args.expose {
             return Err(Failure::Usage(format!(
                 "--{protocol} {text} can be reached by other hosts; add --expose if that is meant"
             )));
@@ -85,22 +89,15 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
             ));
         }
     }
-    let reachable = tcp_places(args).into_iter().any(|(_, place, _)| {
-        matches!(place, Some(Place::At(_, addresses)) if addresses.iter().any(|at| !at.ip().is_loopback()))
-    });
-    if reachable {
+    if is_reachable {
         warn_of_others(args);
     }
     if let Some(BatchPlace::At(path)) = &args.batch {
         check_path("the socket of --batch", path).map_err(Failure::usage)?;
     }
     check_apart(args)?;
-    let is_nowhere = |(protocol, place, _): (Protocol, &Option<Place>, u16)| match place {
-        Some(place) => matches!(place, Place::Nowhere),
-        None => protocol == Protocol::Thrift && args.password_file.is_some(),
-    };
     // systemd may hand over others.
-    if tcp_places(args).into_iter().all(is_nowhere)
+    if tcp_places(args).iter().all(|(_, place, _)| matches!(place, Some(Place::Nowhere)))
         && matches!(args.batch, Some(BatchPlace::Nowhere))
         && env::var_os("LISTEN_FDS").is_none()
     {
@@ -115,15 +112,13 @@ const NOWHERE: &str = "there is nowhere to listen: let one of --redis, --http, -
 /// Refuses an address that two protocols would share.
 fn check_apart(args: &ServeArgs) -> Result<(), Failure> {
     let mut taken: Vec<(Protocol, SocketAddr)> = Vec::new();
-    for (protocol, place, _) in tcp_places(args) {
-        let Some(Place::At(text, addresses)) = place else { continue };
+    for (protocol, text, addresses) in tcp_addresses(args) {
         let rival = |at: &SocketAddr| taken.iter().find(|(_, other)| do_meet(*at, *other));
         // The server listens on the first that is available.
         match addresses.iter().find(|at| rival(at).is_none()) {
             Some(at) => taken.push((protocol, *at)),
             None => {
-                let other = addresses.iter().find_map(rival).map(|(other, _)| *other);
-                let other = other.unwrap_or(protocol);
+                let other = addresses.iter().find_map(rival).map_or(protocol, |(other, _)| *other);
                 return Err(Failure::Usage(format!(
                     "--{protocol} {text} is where --{other} listens: choose another port for one of them"
                 )));
@@ -144,11 +139,10 @@ fn do_meet(one: SocketAddr, other: SocketAddr) -> bool {
 /// Tries the places without listening. One in use is only a warning: its user may be the very server that these
 /// settings are for.
 pub fn try_places(args: &ServeArgs) -> Result<(), Failure> {
-    for (protocol, place, _) in tcp_places(args) {
-        let Some(Place::At(text, addresses)) = place else { continue };
+    for (protocol, text, addresses) in tcp_addresses(args) {
         // One available address is enough.
-        let mut failures: Vec<_> =
-            addresses.iter().map_while(|at| try_address(*at).err()).collect();
+        let tried = addresses.iter().map_while(|at| try_address(*at).err());
+        let mut failures: Vec<_> = tried.collect();
         if failures.len() == addresses.len()
             && let Some(error) = failures.pop()
         {
@@ -157,12 +151,12 @@ pub fn try_places(args: &ServeArgs) -> Result<(), Failure> {
     }
     if let Some(BatchPlace::At(path)) = &args.batch {
         let tried = check_socket_path(path).and_then(|()| can_be_made(path));
-        tried.or_else(|error| in_use_or(Protocol::Batch, &path.display().to_string(), error))?;
+        tried.or_else(|error| in_use_or(Protocol::Batch, path.display(), error))?;
     }
     Ok(())
 }
 
-fn in_use_or(protocol: Protocol, text: &str, error: io::Error) -> Result<(), Failure> {
+fn in_use_or(protocol: Protocol, text: impl Display, error: io::Error) -> Result<(), Failure> {
     if error.kind() != io::ErrorKind::AddrInUse {
         return Err(cannot_listen(protocol, text, &error));
     }
@@ -173,7 +167,7 @@ fn in_use_or(protocol: Protocol, text: &str, error: io::Error) -> Result<(), Fai
     Ok(())
 }
 
-fn cannot_listen(protocol: Protocol, text: &str, error: &io::Error) -> Failure {
+fn cannot_listen(protocol: Protocol, text: impl Display, error: &io::Error) -> Failure {
     Failure::Failed(format!("listening on --{protocol} {text}: {error}"))
 }
 
@@ -209,9 +203,7 @@ pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
     let mut sockets = Sockets::default();
     let inherited = inherit(args, &mut sockets)?;
     for (protocol, place, port) in tcp_places(args) {
-        let is_thrift_without_password =
-            protocol == Protocol::Thrift && args.password_file.is_some();
-        if inherited.contains(&protocol) || is_thrift_without_password {
+        if inherited.contains(&protocol) {
             continue;
         }
         match place {
@@ -247,7 +239,7 @@ fn inherit(args: &ServeArgs, sockets: &mut Sockets) -> Result<Vec<Protocol>, Fai
     let mut protocols = Vec::new();
     for index in 0..handed.len() {
         let name = names.next().unwrap_or_default();
-        let failed = |what: &dyn std::fmt::Display| {
+        let failed = |what: &dyn Display| {
             Failure::Failed(format!("socket {} of systemd, `{name}`: {what}", index + 1))
         };
         let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
@@ -260,12 +252,13 @@ fn inherit(args: &ServeArgs, sockets: &mut Sockets) -> Result<Vec<Protocol>, Fai
             ));
         }
         let listener = match protocol {
-            Protocol::Batch => handed
-                .take_unix_listener(index)
-                .map(|socket| socket.map(|socket| inherited_unix(protocol, socket))),
-            _ => handed
-                .take_tcp_listener(index)
-                .map(|socket| socket.map(|socket| Listener::tcp(protocol, socket))),
+            Protocol::Batch => {
+                handed.take_unix_listener(index).map(|socket| socket.map(inherited_unix))
+            }
+            _ => {
+                let socket = handed.take_tcp_listener(index);
+                socket.map(|socket| socket.map(|socket| Listener::tcp(protocol, socket)))
+            }
         };
         let listener = listener.map_err(|error| failed(&error))?;
         if let Some(listener) = listener.as_ref().filter(|listener| !listener.is_local()) {
@@ -281,10 +274,10 @@ fn inherit(args: &ServeArgs, sockets: &mut Sockets) -> Result<Vec<Protocol>, Fai
     Ok(protocols)
 }
 
-fn inherited_unix(protocol: Protocol, socket: UnixListener) -> Listener {
+fn inherited_unix(socket: UnixListener) -> Listener {
     let address = socket.local_addr().ok();
     let path = address.and_then(|address| address.as_pathname().map(Path::to_owned));
-    Listener::unix(protocol, socket, &path.unwrap_or_default())
+    Listener::unix(Protocol::Batch, socket, &path.unwrap_or_default())
 }
 
 fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Failure> {
@@ -306,9 +299,7 @@ fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Fai
             sockets.file = Some((path, inode));
             Ok(())
         }
-        Err(error) if is_asked => {
-            Err(cannot_listen(Protocol::Batch, &path.display().to_string(), &error))
-        }
+        Err(error) if is_asked => Err(cannot_listen(Protocol::Batch, path.display(), &error)),
         Err(error) => {
             report::warning(format_args!(
                 "no batch: {}: {error}; --batch names another path, or none",
