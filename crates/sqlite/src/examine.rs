@@ -9,7 +9,7 @@ use crate::SqliteStore;
 use crate::commits::END;
 use crate::create::beside;
 use crate::disk::bytes_free;
-use crate::file::Kind;
+use crate::file::{SEGMENTS, WORKERS};
 use crate::volume::{Keeps, Standing, standing};
 
 /// A disk with less is soon full: leases write all the time, and logs grow to some megabytes.
@@ -17,11 +17,12 @@ const LITTLE: u64 = 64 << 20;
 
 pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
     let (kind, keeps) = match wanted {
-        StoreUse::Disposable | StoreUse::Lease(_) => (Kind::Workers, Keeps::HostsIds),
-        StoreUse::Ordinal(..) => (Kind::Workers, Keeps::PodsOrdinal),
-        StoreUse::Segments => (Kind::Segments, Keeps::HostsIds),
+        StoreUse::Disposable | StoreUse::Lease(_) => (&WORKERS, Keeps::HostsIds),
+        StoreUse::Ordinal(..) => (&WORKERS, Keeps::PodsOrdinal),
+        StoreUse::Segments => (&SEGMENTS, Keeps::HostsIds),
     };
-    let (file, path) = (store.file(kind), store.path(kind));
+    let file = store.file(kind);
+    let path = &file.path;
     let shown = path.display();
     let is_there = path.exists();
     let mut findings = vec![match store.check(wanted) {
@@ -42,8 +43,8 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
             ),
         },
     }];
-    findings.extend(read_only(&path));
-    match bytes_free(&path) {
+    findings.extend(read_only(path));
+    match bytes_free(path) {
         Some(left) if left < LITTLE => findings.push(Finding::risk(
             "disk",
             format!("{} KiB are left on the disk of {shown}: make room", left >> 10),
@@ -54,7 +55,7 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
         None => {}
     }
     // The check of the file reports a refusal.
-    if let Standing::Doubtful(why) = standing(&path, keeps) {
+    if let Standing::Doubtful(why) = standing(path, keeps) {
         findings.push(Finding::risk(
             "disk",
             format!(

@@ -4,7 +4,6 @@ use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
@@ -27,42 +26,48 @@ use super::volume::{Keeps, Standing, standing};
 /// A SQLite file, and how to open it.
 #[derive(Clone, Debug)]
 pub struct StoreFile {
-    kind: Kind,
-    path: PathBuf,
-    patience: Patience,
-    opener: Option<Opener>,
-    keeps: Keeps,
-    names: Arc<Names>,
-    creates: bool,
-    foreign: bool,
+    pub kind: &'static Kind,
+    pub path: PathBuf,
+    /// How long operations wait for other processes.
+    pub patience: Patience,
+    pub opener: Option<Opener>,
+    pub keeps: Keeps,
+    pub names: Arc<Names>,
+    /// Whether the first use may create the file.
+    pub creates: bool,
+    /// Whether it may be a database of the caller's own program.
+    pub foreign: bool,
     /// Whether the file is in the user's data directory.
-    is_default: bool,
+    pub is_default: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    Workers,
-    Segments,
+/// What a file is used for.
+#[derive(Debug, PartialEq)]
+pub struct Kind {
+    pub what: &'static str,
+    pub default_name: &'static str,
+    /// What comes from the file.
+    pub gives: &'static str,
+    /// The command that creates it.
+    pub command: &'static str,
 }
 
-impl Kind {
-    pub fn what(self) -> &'static str {
-        match self {
-            Self::Workers => "the worker file",
-            Self::Segments => "the segment file",
-        }
-    }
+pub static WORKERS: Kind = Kind {
+    what: "the worker file",
+    default_name: "workers.db",
+    gives: "worker ids come",
+    command: "worker init",
+};
 
-    pub fn default_name(self) -> &'static str {
-        match self {
-            Self::Workers => "workers.db",
-            Self::Segments => "segments.db",
-        }
-    }
-}
+pub static SEGMENTS: Kind = Kind {
+    what: "the segment file",
+    default_name: "segments.db",
+    gives: "segments come",
+    command: "segment create TAG --step S",
+};
 
 impl StoreFile {
-    pub fn new(kind: Kind, path: PathBuf) -> Self {
+    pub fn new(kind: &'static Kind, path: PathBuf) -> Self {
         Self {
             kind,
             path,
@@ -74,45 +79,6 @@ impl StoreFile {
             foreign: false,
             is_default: false,
         }
-    }
-
-    pub fn with_opener(mut self, opener: Option<Opener>) -> Self {
-        self.opener = opener;
-        self
-    }
-
-    /// Allows the first use to create the file.
-    pub fn with_creation(self, creates: bool) -> Self {
-        Self { creates: self.creates || creates, ..self }
-    }
-
-    /// Allows a database of the caller's own program.
-    pub fn in_foreign(self, foreign: bool) -> Self {
-        Self { foreign, ..self }
-    }
-
-    pub fn for_ordinal(self) -> Self {
-        Self { keeps: Keeps::PodsOrdinal, ..self }
-    }
-
-    /// Limits how long operations wait for other processes.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = self.patience.at_most(patience);
-        self
-    }
-
-    /// Returns the default file in a folder of the user's.
-    pub fn in_folder(kind: Kind, folder: &Path) -> Self {
-        let file = Self::new(kind, folder.join(kind.default_name())).with_creation(true);
-        Self { is_default: true, ..file }
-    }
-
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Returns a command of the program, with the option that names the file.
@@ -253,7 +219,7 @@ impl StoreFile {
         connection.busy_timeout(wait.left().min(self.patience.standstill))?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
-        if let Kind::Segments = self.kind {
+        if *self.kind == SEGMENTS {
             dedicated::refuse(&transaction, "segments")?;
         }
         let last = format::last_commit(&transaction)?;
@@ -329,7 +295,7 @@ impl StoreFile {
     /// Returns an absolute path. SQLite reads `:memory:`, or an empty name, as a database without a file, and all of
     /// these hand out the same numbers.
     pub fn absolute_path(&self) -> Result<PathBuf, Error> {
-        check_path(self.kind.what(), &self.path)?;
+        check_path(self.kind.what, &self.path)?;
         path::absolute(&self.path).map_err(|error| self.io_error("opened", error))
     }
 
@@ -338,22 +304,19 @@ impl StoreFile {
         if self.exists(&path)? {
             return Ok(path);
         }
-        let command = self.command(match self.kind {
-            Kind::Workers => "worker init",
-            Kind::Segments => "segment create TAG --step S",
-        });
+        let or = match !self.creates && *self.kind == WORKERS {
+            true => ", or `?mode=rwc` after the path in its URL (in Rust, `.create(true)`)",
+            false => "",
+        };
         let problem = match self.path.to_string_lossy().contains('?') {
             // The user may have written it as in a URL.
             true => "there is no such file: a path in Rust has no parameters. To create the file, remove what \
                      follows the `?`, and call `.create(true)`"
                 .into(),
-            false => {
-                let or = match (self.creates, self.kind) {
-                    (true, _) | (_, Kind::Segments) => "",
-                    (false, Kind::Workers) => ", or `?mode=rwc` after the path in its URL (in Rust, `.create(true)`)",
-                };
-                format!("there is no such file. If the path is right, create it: by {command}{or}")
-            }
+            false => format!(
+                "there is no such file. If the path is right, create it: by {}{or}",
+                self.command(self.kind.command)
+            ),
         };
         Err(self.error_from("opened", StoreErrorKind::NotFound, problem, None))
     }
@@ -505,15 +468,15 @@ mod tests {
 
     #[test]
     fn sqlites_special_names_are_files_here() {
-        let file = StoreFile::new(Kind::Workers, ":memory:".into());
+        let file = StoreFile::new(&WORKERS, ":memory:".into());
         assert!(file.absolute_path().expect("a path").is_absolute());
-        assert!(StoreFile::new(Kind::Segments, PathBuf::new()).open_or_create().is_err());
+        assert!(StoreFile::new(&SEGMENTS, PathBuf::new()).open_or_create().is_err());
     }
 
     #[test]
     fn a_commit_reaches_the_disk_before_it_returns() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"));
+        let file = StoreFile::new(&WORKERS, folder.path().join("a.db"));
         commits_last(&file.open_or_create().expect("made"));
     }
 
@@ -526,8 +489,8 @@ mod tests {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
             Ok(connection)
         };
-        let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"))
-            .with_opener(Some(Opener(Arc::new(careless))));
+        let mut file = StoreFile::new(&WORKERS, folder.path().join("a.db"));
+        file.opener = Some(Opener(Arc::new(careless)));
         let connection = file.open_or_create().expect("made");
         commits_last(&connection);
         let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER);

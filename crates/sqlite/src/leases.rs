@@ -60,7 +60,7 @@ impl SqliteLeases {
 
     /// The file.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.file.path
     }
 
     /// Fails where a start would fail, as far as can be seen without changing anything. `only` is the worker id of an
@@ -73,7 +73,7 @@ impl SqliteLeases {
             }
             Ok(foreign(connection, &fingerprint)?)
         })?;
-        let place = || self.file.path().display().to_string();
+        let place = || self.file.path.display().to_string();
         denial.map_or(Ok(()), |denial| Err(denial.error(place(), layout)))
     }
 
@@ -85,7 +85,7 @@ impl SqliteLeases {
                 .query_map((id, id), read)?
                 .collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        Ok(leases::readable(rows, &self.file.path().display()))
+        Ok(leases::readable(rows, &self.file.path.display()))
     }
 
     /// Runs a statement that fences or frees a worker id.
@@ -102,7 +102,7 @@ impl SqliteLeases {
         })??;
         drop(connection);
         let row = self.rows(Some(worker_id))?.pop();
-        let place = self.file.path().display().to_string();
+        let place = self.file.path.display().to_string();
         leases::changed_row(row, changed == 1, worker_id, place)
     }
 }
@@ -148,7 +148,7 @@ impl LeaseTable for SqliteLeases {
         let done = self.file.write(&mut connection, |transaction| {
             add_used(transaction, &worker_ids, &fingerprint, horizon)
         })?;
-        let place = self.file.path().display().to_string();
+        let place = self.file.path.display().to_string();
         done.map_err(|denial| denial.error(place, layout))
     }
 }

@@ -11,6 +11,7 @@ use uidring_store::{LeaseRow, TableError};
 use crate::SqliteLeases;
 use crate::file::StoreFile;
 use crate::leases::Acquiring;
+use crate::volume::Keeps;
 
 /// How long a start keeps trying after the end of a lease.
 const MORE: Duration = Duration::from_secs(5);
@@ -50,7 +51,8 @@ pub struct SqliteOrdinal {
 
 impl SqliteOrdinal {
     pub(crate) fn of(file: StoreFile, ordinal: Ordinal) -> Self {
-        Self { leases: SqliteLeases::of(file.for_ordinal()), ordinal }
+        let file = StoreFile { keeps: Keeps::PodsOrdinal, ..file };
+        Self { leases: SqliteLeases::of(file), ordinal }
     }
 
     /// Sets how the worker id is leased, as [`SqliteLeases::options`] does.

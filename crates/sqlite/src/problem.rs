@@ -9,7 +9,7 @@ use uidring::{Error, StoreErrorKind};
 use super::SqliteError;
 use super::commits;
 use super::disk;
-use super::file::{Kind, StoreFile};
+use super::file::StoreFile;
 use super::format::{DAMAGED, Problem};
 
 impl StoreFile {
@@ -59,7 +59,7 @@ impl StoreFile {
         problem: String,
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Error {
-        let (what, path) = (self.kind().what(), self.path().to_owned());
+        let (what, path) = (self.kind.what, self.path.clone());
         Error::from(SqliteError::File { what, path, action, problem, kind, source })
     }
 
@@ -78,7 +78,7 @@ impl StoreFile {
         let (kind, advice) = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => (StoreErrorKind::Unreachable, "free some space"),
             Some(ErrorCode::SystemIoFailure) => {
-                let left = disk::bytes_left(self.path());
+                let left = disk::bytes_left(&self.path);
                 let text = left.map(|left| {
                     format!("its disk may be full ({left} bytes are left); free some space")
                 });
@@ -113,12 +113,9 @@ impl StoreFile {
             }
             _ if !text.contains("no such table") => (StoreErrorKind::Other, ""),
             _ => {
-                let (ids, command) = match self.kind() {
-                    _ if text.contains("no such table: UIDRING_LEASE") => {
-                        ("worker ids are leased", "worker init --leases")
-                    }
-                    Kind::Workers => ("worker ids come", "worker init"),
-                    Kind::Segments => ("segments come", "segment create TAG --step S"),
+                let (ids, command) = match text.contains("no such table: UIDRING_LEASE") {
+                    true => ("worker ids are leased", "worker init --leases"),
+                    false => (self.kind.gives, self.kind.command),
                 };
                 let command = self.command(command);
                 let advice = format!("name the file that {ids} from, or make the table: {command}");

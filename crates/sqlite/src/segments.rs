@@ -48,7 +48,7 @@ impl SqliteSegments {
 
     /// The file.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.file.path
     }
 
     /// Fails where a start would fail, as far as can be seen without changing anything. Returns the names of the tags.
@@ -191,13 +191,12 @@ mod tests {
     use uidring_testkit::chain;
 
     use super::*;
-    use crate::file::Kind;
     use crate::{SqliteStore, TableError};
 
     fn new_file() -> (tempfile::TempDir, SqliteSegments) {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = StoreFile::in_folder(Kind::Segments, &folder.path().join("a/b"));
-        (folder, SqliteSegments::of(file))
+        let store = SqliteStore::in_folder(&folder.path().join("a/b"));
+        (folder, store.segments())
     }
 
     fn new_tag(tag: &str, step: u64) -> NewSegmentTag {
@@ -293,7 +292,8 @@ mod tests {
         let (_folder, store) = new_file();
         store.create_tag(&new_tag("a", 10)).expect("created");
         let patience = std::time::Duration::from_millis(300);
-        let mut store = SqliteSegments { file: store.file.with_patience(patience) };
+        let patient = store.file.patience.at_most(patience);
+        let mut store = SqliteSegments { file: StoreFile { patience: patient, ..store.file } };
         let other = Connection::open(store.path()).expect("opens");
         other.execute_batch("BEGIN IMMEDIATE").expect("locks");
         let wanted = [(); 20].map(|()| SegmentRequest { tag: "a".into(), step: 0 });

@@ -32,7 +32,7 @@ impl SqliteWorkerNodes {
 
     /// The file.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.file.path
     }
 }
 
@@ -166,12 +166,11 @@ mod tests {
 
     use super::*;
     use crate::SqliteStore;
-    use crate::file::Kind;
 
     fn new_file() -> (tempfile::TempDir, SqliteWorkerNodes) {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = StoreFile::in_folder(Kind::Workers, &folder.path().join("a/b"));
-        (folder, SqliteWorkerNodes::of(file))
+        let store = SqliteStore::in_folder(&folder.path().join("a/b"));
+        (folder, store.worker_nodes())
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl LeaseStore for Acquiring {
     type Rows = Rows;
 
     fn location(&self) -> String {
-        self.file.path().display().to_string()
+        self.file.path.display().to_string()
     }
 
     fn usage(&mut self) -> Result<WorkerUsage, Error> {
@@ -89,7 +89,7 @@ impl LeaseStore for Acquiring {
 
     fn hold(self) -> Rows {
         let Self { file, lasts, opened, .. } = self;
-        let file = file.with_patience(lasts / 3);
+        let file = StoreFile { patience: file.patience.at_most(lasts / 3), ..file };
         let opened = opened.filter(|connection| connection.busy_timeout(lasts / 3).is_ok());
         Rows {
             file,
@@ -332,7 +332,7 @@ impl Rows {
         })?;
         done.map_err(|loss| Error::LeaseLost {
             worker_id: held.worker_id,
-            place: self.file.path().display().to_string(),
+            place: self.file.path.display().to_string(),
             why: held.why(loss),
         })
     }
