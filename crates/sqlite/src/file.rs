@@ -1,7 +1,6 @@
 //! The file of a SQLite store: created for its owner only, and opened so that commits are durable.
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
@@ -155,8 +154,7 @@ impl StoreFile {
             commits::refuse_lost(last, counted, &count).map(|()| done)
         };
         // Retry once, in case another process was writing.
-        let done = self.patiently(|| compared().or_else(|_| compared()));
-        done.map_err(|problem| self.error("read", problem))
+        self.patiently("read", || compared().or_else(|_| compared()))
     }
 
     /// Refuses a path whose folder is missing, unless it is the default: a file at a mistyped path would hand out the
@@ -196,21 +194,32 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Runs `work` in a write transaction, in which all tables exist. Commits if it returns `Ok(Ok(_))`.
-    pub fn write<T, E>(
+    /// Runs `work` in a write transaction, in which all tables exist. Commits if it succeeds.
+    pub fn write<T>(
         &self,
-        connection: &mut Connection,
-        work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
-    ) -> Result<Result<T, E>, Error> {
-        self.try_write(connection, work).map_err(|problem| self.error("written", problem))
+        opened: &mut Opened,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Error> {
+        self.write_if(opened, |_| true, work)
     }
 
-    /// Like [`write`](Self::write), but returns the problem itself.
-    pub fn try_write<T, E>(
+    /// Like [`write`](Self::write), but rolls back what `commits` refuses.
+    pub fn write_if<T>(
+        &self,
+        opened: &mut Opened,
+        commits: impl FnOnce(&T) -> bool,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Error> {
+        let done = self.try_write(&mut opened.connection, commits, work);
+        done.map_err(|problem| self.error("written", problem))
+    }
+
+    fn try_write<T>(
         &self,
         connection: &mut Connection,
-        work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
-    ) -> Result<Result<T, E>, Problem> {
+        commits: impl FnOnce(&T) -> bool,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         // Links are resolved, as in the name of SQLite's log.
         let path = connection.path().map_or_else(|| self.path.clone(), PathBuf::from);
         let mut wait = Wait::new(self.patience);
@@ -225,7 +234,7 @@ impl StoreFile {
         let last = format::last_commit(&transaction)?;
         count.check(last, &path)?;
         let done = work(&transaction)?;
-        if done.is_ok() {
+        if commits(&done) {
             let commit = last.next();
             format::finish(&transaction, commit)?;
             transaction.commit()?;
@@ -241,8 +250,8 @@ impl StoreFile {
     ) -> Result<T, Error> {
         let path = self.existing_path()?;
         self.check_names(&path)?;
-        let connection = self.checked(&path, "read", None)?;
-        self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.error("read", problem))
+        let opened = self.checked(&path, "read", None)?;
+        self.patiently("read", || Ok(work(&opened.connection)?))
     }
 
     /// Like [`with_existing`](Self::with_existing), for work that only reads and needs no right to write.
@@ -261,7 +270,7 @@ impl StoreFile {
             Ok(work(connection)?)
         };
         // The first refusal says more.
-        self.patiently(|| read_only::read(&path, read)).or(done)
+        self.patiently("read", || read_only::read(&path, read)).or(done)
     }
 
     fn checked(
@@ -288,8 +297,7 @@ impl StoreFile {
             }
             Ok(connection)
         };
-        let done = self.patiently(connect).map_err(|problem| self.error(action, problem));
-        done.map(|connection| Opened { connection, _entry: entry })
+        Ok(Opened { connection: self.patiently(action, connect)?, _entry: entry })
     }
 
     /// Returns an absolute path. SQLite reads `:memory:`, or an empty name, as a database without a file, and all of
@@ -354,9 +362,10 @@ impl StoreFile {
             create_folder(folder).map_err(explain)?;
         }
         let new = NewFile::for_path(path).map_err(explain)?;
-        let mut connection = self.checked(new.path(), "created", None)?;
-        prepare_new(&mut connection).map_err(|problem| self.error("created", problem))?;
-        drop(connection);
+        let mut opened = self.checked(new.path(), "created", None)?;
+        let prepared = prepare_new(&mut opened.connection);
+        prepared.map_err(|problem| self.error("created", problem))?;
+        drop(opened);
         new.link(path).map_err(explain)
     }
 
@@ -394,14 +403,18 @@ impl StoreFile {
 
     /// Retries while the file is busy. SQLite's own busy timeout does not cover the switch of a new file to write-ahead
     /// logging, which many processes may attempt at once.
-    fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
+    fn patiently<T>(
+        &self,
+        action: &'static str,
+        mut attempt: impl FnMut() -> Result<T, Problem>,
+    ) -> Result<T, Error> {
         let mut wait = Wait::new(self.patience);
         loop {
             match attempt() {
                 Err(Problem::Sqlite(error))
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                         && wait.go_on(()).is_ok() => {}
-                done => return done,
+                done => return done.map_err(|problem| self.error(action, problem)),
             }
         }
     }
@@ -426,20 +439,6 @@ const EMPTY: &str = "the file is empty: it was cut off, or another program creat
 pub struct Opened {
     connection: Connection,
     _entry: Entry,
-}
-
-impl Deref for Opened {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.connection
-    }
-}
-
-impl DerefMut for Opened {
-    fn deref_mut(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
 }
 
 /// Refuses a connection whose commits might not be durable. SQLite silently ignores a setting that it cannot apply.
@@ -477,7 +476,7 @@ mod tests {
     fn a_commit_reaches_the_disk_before_it_returns() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = StoreFile::new(&WORKERS, folder.path().join("a.db"));
-        commits_last(&file.open_or_create().expect("made"));
+        commits_last(&file.open_or_create().expect("made").connection);
     }
 
     #[test]
@@ -491,7 +490,7 @@ mod tests {
         };
         let mut file = StoreFile::new(&WORKERS, folder.path().join("a.db"));
         file.opener = Some(Opener(Arc::new(careless)));
-        let connection = file.open_or_create().expect("made");
+        let connection = file.open_or_create().expect("made").connection;
         commits_last(&connection);
         let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER);
         assert!(triggers.expect("known"));

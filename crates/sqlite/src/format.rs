@@ -6,6 +6,7 @@ use std::io;
 use std::process;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
+use uidring::Error;
 
 use super::columns::unsigned;
 use super::patience::GaveUp;
@@ -90,6 +91,14 @@ pub enum Problem {
     Denied(String),
     /// No worker ids are left.
     UsedUp(String),
+    /// An error that says all to the caller.
+    Told(Error),
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
 }
 
 impl From<rusqlite::Error> for Problem {

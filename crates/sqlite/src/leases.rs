@@ -5,19 +5,18 @@ mod rows;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::Transaction;
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
-use uidring_store::leases::{self, Denial, Horizon, LeaseOptions, LeaseRow, LeaseTable, Unusable};
+use uidring_store::leases::{self, Denial, LeaseOptions, LeaseRow, LeaseTable, Unusable};
 use uidring_store::sql::{LOWEST_LEASE, NEWEST_NODE};
 
-pub use self::rows::Acquiring;
-use self::rows::{foreign, read};
+pub use self::rows::FileLease;
+use self::rows::{foreign, read, row};
 use crate::columns::optional_unsigned;
 use crate::dedicated;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
-use crate::format::{self, Problem};
 use crate::range;
 
 /// The table `UIDRING_LEASE` in a SQLite file, for the processes of one host.
@@ -90,17 +89,11 @@ impl SqliteLeases {
 
     /// Runs a statement that fences or frees a worker id.
     fn end(&self, worker_id: u64, update: &str) -> Result<LeaseRow, Error> {
-        let mut connection = self.file.open("UIDRING_LEASE")?;
-        let changed = self.file.write(&mut connection, |transaction| {
-            let id = worker_id.cast_signed();
-            let row = transaction.query_row(&DIALECT.list_leases(), (id, id), read).optional()?;
-            // SQLite would turn a token that is too great into a floating point number.
-            if let Some(Err(flaw)) = row {
-                return format::unusable(flaw);
-            }
-            Ok(Ok::<_, Error>(transaction.execute(update, [id])?))
-        })??;
-        drop(connection);
+        let changed = self.file.write(&mut self.file.open("UIDRING_LEASE")?, |transaction| {
+            // Refuse a damaged row: SQLite would turn a token that is too great into a floating point number.
+            row(transaction, worker_id)?;
+            Ok(transaction.execute(update, [worker_id.cast_signed()])?)
+        })?;
         let row = self.rows(Some(worker_id))?.pop();
         let place = self.file.path.display().to_string();
         leases::changed_row(row, changed == 1, worker_id, place)
@@ -115,13 +108,12 @@ impl WorkerSource for SqliteLeases {
 
 impl LeaseTable for SqliteLeases {
     fn create(&self) -> Result<(), Error> {
-        let mut connection = self.file.open_or_create()?;
-        self.file.write(&mut connection, |_| Ok(Ok(())))?
+        self.file.write(&mut self.file.open_or_create()?, |_| Ok(()))
     }
 
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error> {
-        let acquiring = Acquiring::new(self.file.clone(), options.length());
-        leases::acquire(acquiring, request, options)
+        let lease = FileLease::new(self.file.clone(), options.length(), None);
+        leases::acquire(lease, request, options)
     }
 
     fn list(&self) -> Result<Vec<LeaseRow>, Error> {
@@ -144,38 +136,35 @@ impl LeaseTable for SqliteLeases {
     ) -> Result<(), Error> {
         let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
-        let mut connection = self.file.open("WORKER_NODE")?;
-        let done = self.file.write(&mut connection, |transaction| {
-            add_used(transaction, &worker_ids, &fingerprint, horizon)
-        })?;
         let place = self.file.path.display().to_string();
-        done.map_err(|denial| denial.error(place, layout))
+        self.file.write(&mut self.file.open("WORKER_NODE")?, |transaction| {
+            if let Some(denial) = denial(transaction, &worker_ids, &fingerprint)? {
+                return Err(denial.error(place, layout).into());
+            }
+            let mut insert = transaction.prepare(&DIALECT.insert_free_lease())?;
+            for worker_id in worker_ids {
+                let [id, tick, sequence] =
+                    [worker_id, horizon.tick, horizon.sequence].map(u64::cast_signed);
+                insert.execute((id, tick, sequence, &fingerprint))?;
+            }
+            Ok(())
+        })
     }
 }
 
-/// Adds free rows, unless a layout, a range or an existing row forbids it.
-fn add_used(
+/// Returns why these worker ids cannot be leased: by a layout, a range or an existing row.
+fn denial(
     transaction: &Transaction<'_>,
     worker_ids: &RangeInclusive<u64>,
     fingerprint: &str,
-    horizon: Horizon,
-) -> Result<Result<(), Denial>, Problem> {
+) -> rusqlite::Result<Option<Denial>> {
     if let Some(denial) = foreign(transaction, fingerprint)? {
-        return Ok(Err(denial));
+        return Ok(Some(denial));
     }
     let (first, last) = (*worker_ids.start(), *worker_ids.end());
     let newest = transaction.query_row(NEWEST_NODE, [], |row| optional_unsigned(row, 0))?;
     let ids = [first, last].map(u64::cast_signed);
     let leased = transaction.query_row(LOWEST_LEASE, ids, |row| optional_unsigned(row, 0))?;
     let range = range::recorded(transaction)?;
-    if let Some(unusable) = Unusable::find(first, last, newest, leased, range) {
-        return Ok(Err(Denial::Unusable(unusable)));
-    }
-    let mut insert = transaction.prepare(&DIALECT.insert_free_lease())?;
-    for worker_id in worker_ids.clone() {
-        let [id, tick, sequence] =
-            [worker_id, horizon.tick, horizon.sequence].map(u64::cast_signed);
-        insert.execute((id, tick, sequence, fingerprint))?;
-    }
-    Ok(Ok(()))
+    Ok(Unusable::find(first, last, newest, leased, range).map(Denial::Unusable))
 }

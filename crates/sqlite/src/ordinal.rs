@@ -10,7 +10,7 @@ use uidring_store::{LeaseRow, TableError};
 
 use crate::SqliteLeases;
 use crate::file::StoreFile;
-use crate::leases::Acquiring;
+use crate::leases::FileLease;
 use crate::volume::Keeps;
 
 /// How long a start keeps trying after the end of a lease.
@@ -86,9 +86,9 @@ impl WorkerSource for SqliteOrdinal {
         let SqliteLeases { file, options } = self.leases.clone();
         let length = options.length();
         let options = options.wait_at_least(length.saturating_add(MORE));
-        let acquiring = Acquiring::new(file, length).only(worker_id);
+        let lease = FileLease::new(file, length, Some(worker_id));
         let begun = SystemClock.now();
-        let lease = leases::acquire(acquiring, request, &options);
+        let lease = leases::acquire(lease, request, &options);
         lease.map(Worker::from).map_err(|error| self.explain(worker_id, begun, error))
     }
 }

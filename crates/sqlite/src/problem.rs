@@ -3,7 +3,6 @@
 use std::io::{self, ErrorKind};
 
 use rusqlite::ErrorCode;
-use uidring::adapter::Chain;
 use uidring::{Error, StoreErrorKind};
 
 use super::SqliteError;
@@ -41,15 +40,9 @@ impl StoreFile {
             Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
             Problem::Denied(problem) => (StoreErrorKind::Denied, problem),
             Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
+            Problem::Told(error) => return error,
         };
         self.error_from("used", kind, problem, None)
-    }
-
-    /// Repeats an error, for requests that were not tried after it.
-    pub fn repeated(&self, error: &SqliteError) -> Error {
-        let SqliteError::File { action, problem, kind, source, .. } = error;
-        let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
-        self.error_from(action, *kind, format!("{problem}{}", cause.unwrap_or_default()), None)
     }
 
     pub fn error_from(

@@ -49,25 +49,22 @@ impl WorkerTable for SqliteWorkerNodes {
     /// row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let mut connection = self.file.open_to_use()?;
         let place = self.path().display().to_string();
-        let (worker_id, range) = self.file.write(&mut connection, |transaction| {
+        let (worker_id, range) = self.file.write(&mut self.file.open_to_use()?, |transaction| {
             let range = range::recorded(transaction)?;
             let next = insert_node(transaction, &node)?;
             let fitting = Fitting::new(layout, range);
-            Ok(match fitting.has(next) {
+            match fitting.has(next) {
                 true => Ok((next, range)),
-                false => Err(fitting.error(place.clone(), next)),
-            })
-        })??;
-        drop(connection);
+                false => Err(fitting.error(place.clone(), next).into()),
+            }
+        })?;
         announce_end(&place, layout, range, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {
-        let mut connection = self.file.open_or_create()?;
-        self.file.write(&mut connection, |_| Ok(Ok(())))?
+        self.file.write(&mut self.file.open_or_create()?, |_| Ok(()))
     }
 
     fn range(&self) -> Result<Option<WorkerRange>, Error> {
@@ -75,9 +72,9 @@ impl WorkerTable for SqliteWorkerNodes {
     }
 
     fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
-        let mut connection = self.file.open_to_use()?;
-        let done = self.file.write(&mut connection, |write| range::record(write, range))?;
-        done.map_err(|refusal| refusal.error(self.path().display().to_string(), range))
+        self.file.write(&mut self.file.open_to_use()?, |transaction| {
+            range::record(transaction, range, self.path())
+        })
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
