@@ -13,36 +13,25 @@ use super::format::{DAMAGED, Problem};
 
 impl StoreFile {
     pub fn error(&self, action: &'static str, problem: Problem) -> Error {
-        let (kind, problem) = match problem {
-            Problem::Sqlite(error) => return self.sqlite_error(action, error),
+        let refused = |kind, text| self.error_from("used", kind, text, None);
+        match problem {
+            Problem::Sqlite(error) => {
+                let (kind, advice) = self.advice(&error);
+                self.error_from(action, kind, advice, Some(once(error).into()))
+            }
             Problem::Count(error) => {
-                let (kind, advice) = match error.kind() {
-                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
-                        StoreErrorKind::Denied,
-                        "must be a file that is writable for this user, and no link",
-                    ),
-                    ErrorKind::IsADirectory => (StoreErrorKind::Denied, "must be a file"),
-                    ErrorKind::Unsupported => {
-                        (StoreErrorKind::Denied, "must be on a file system with locks (flock)")
-                    }
-                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                        (StoreErrorKind::Unreachable, "needs space; free some")
-                    }
-                    _ => (StoreErrorKind::Unreachable, "could not be used"),
-                };
+                let (kind, advice) = advice_on_count(error.kind());
                 let advice = format!("the file of the same name with {} {advice}", commits::END);
-                return self.error_from(action, kind, advice, Some(error.into()));
+                self.error_from(action, kind, advice, Some(error.into()))
             }
             Problem::Locked(gave_up) => {
-                let problem = gave_up.to_string();
-                return self.error_from(action, StoreErrorKind::TimedOut, problem, None);
+                self.error_from(action, StoreErrorKind::TimedOut, gave_up.to_string(), None)
             }
-            Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
-            Problem::Denied(problem) => (StoreErrorKind::Denied, problem),
-            Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
-            Problem::Told(error) => return error,
-        };
-        self.error_from("used", kind, problem, None)
+            Problem::Unusable(problem) => refused(StoreErrorKind::Corrupt, problem),
+            Problem::Denied(problem) => refused(StoreErrorKind::Denied, problem),
+            Problem::UsedUp(problem) => refused(StoreErrorKind::Exhausted, problem),
+            Problem::Told(error) => error,
+        }
     }
 
     pub fn error_from(
@@ -65,33 +54,18 @@ impl StoreFile {
         self.error_from(action, kind, String::new(), Some(error.into()))
     }
 
-    fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
-        let text = error.to_string();
-        let error = once(error);
+    fn advice(&self, error: &rusqlite::Error) -> (StoreErrorKind, String) {
         let (kind, advice) = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => (StoreErrorKind::Unreachable, "free some space"),
             Some(ErrorCode::SystemIoFailure) => {
-                let left = disk::bytes_left(&self.path);
-                let text = left.map(|left| {
+                let text = disk::bytes_left(&self.path).map(|left| {
                     format!("its disk may be full ({left} bytes are left); free some space")
                 });
-                let text = text.unwrap_or_default();
-                return self.error_from(
-                    action,
-                    StoreErrorKind::Unreachable,
-                    text,
-                    Some(error.into()),
-                );
+                return (StoreErrorKind::Unreachable, text.unwrap_or_default());
             }
             Some(ErrorCode::OutOfMemory) => (StoreErrorKind::Unreachable, ""),
             Some(ErrorCode::DatabaseCorrupt) => {
-                let advice = format!("it is damaged: {DAMAGED}");
-                return self.error_from(
-                    action,
-                    StoreErrorKind::Corrupt,
-                    advice,
-                    Some(error.into()),
-                );
+                return (StoreErrorKind::Corrupt, format!("it is damaged: {DAMAGED}"));
             }
             Some(ErrorCode::NotADatabase) => (
                 StoreErrorKind::Corrupt,
@@ -104,23 +78,38 @@ impl StoreFile {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 (StoreErrorKind::Denied, "file and folder must be writable for this user")
             }
-            _ if !text.contains("no such table") => (StoreErrorKind::Other, ""),
-            _ => {
-                let (ids, command) = match text.contains("no such table: UIDRING_LEASE") {
-                    true => ("worker ids are leased", "worker init --leases"),
-                    false => (self.kind.gives, self.kind.command),
-                };
-                let command = self.command(command);
-                let advice = format!("name the file that {ids} from, or make the table: {command}");
-                return self.error_from(
-                    action,
-                    StoreErrorKind::NotFound,
-                    advice,
-                    Some(error.into()),
-                );
-            }
+            _ => return self.advice_on_table(&error.to_string()),
         };
-        self.error_from(action, kind, advice.into(), Some(error.into()))
+        (kind, advice.into())
+    }
+
+    fn advice_on_table(&self, error: &str) -> (StoreErrorKind, String) {
+        let (ids, command) = match error {
+            _ if !error.contains("no such table") => return (StoreErrorKind::Other, String::new()),
+            _ if error.contains("no such table: UIDRING_LEASE") => {
+                ("worker ids are leased", "worker init --leases")
+            }
+            _ => (self.kind.gives, self.kind.command),
+        };
+        let command = self.command(command);
+        let advice = format!("name the file that {ids} from, or make the table: {command}");
+        (StoreErrorKind::NotFound, advice)
+    }
+}
+
+fn advice_on_count(error: ErrorKind) -> (StoreErrorKind, &'static str) {
+    match error {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            (StoreErrorKind::Denied, "must be a file that is writable for this user, and no link")
+        }
+        ErrorKind::IsADirectory => (StoreErrorKind::Denied, "must be a file"),
+        ErrorKind::Unsupported => {
+            (StoreErrorKind::Denied, "must be on a file system with locks (flock)")
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            (StoreErrorKind::Unreachable, "needs space; free some")
+        }
+        _ => (StoreErrorKind::Unreachable, "could not be used"),
     }
 }
 
