@@ -21,13 +21,13 @@
 //! committed, because SQLite syncs a commit before it is counted. docs/inside-stores.md says what a sync would detect
 //! and cost.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 #[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use uidring_store::files::open_or_create;
+use uidring_store::files::{open_or_create, open_regular};
 
 use super::create::{beside, identity};
 use super::format::{self, Commit, Problem};
@@ -112,14 +112,9 @@ pub fn refuse_lost(last: Commit, counted: Commit, path: &Path) -> Result<(), Pro
 
 /// Returns the last counted commit. Without the lock, another process may be about to count one.
 pub fn counted(path: &Path) -> io::Result<Commit> {
-    match fs::symlink_metadata(path) {
+    match open_regular(path, OpenOptions::new().read(true)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Commit::default()),
-        Err(error) => Err(error),
-        Ok(found) if found.is_file() => read(&File::open(path)?),
-        Ok(_) => {
-            let text = format!("{} is no regular file", path.display());
-            Err(io::Error::new(ErrorKind::InvalidInput, text))
-        }
+        file => read(&file?),
     }
 }
 

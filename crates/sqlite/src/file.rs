@@ -5,7 +5,7 @@ use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use uidring::adapter::Chain;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::files::create_folder;
@@ -137,14 +137,9 @@ impl StoreFile {
             return made.map(|()| T::default()).map_err(|error| self.io_error("created", error));
         }
         self.check_names(&path)?;
-        let look = |connection: &Connection| {
-            format::recognise(connection, self.foreign)?;
-            let is_ours = format::check_ours(connection)?;
-            format::check_integrity(connection, None)?;
-            match is_ours {
-                true => Ok((format::last_commit(connection)?, work(connection)?)),
-                false => Ok((Commit::default(), T::default())),
-            }
+        let look = |connection: &Connection| match format::check(connection, self.foreign)? {
+            true => Ok((format::last_commit(connection)?, work(connection)?)),
+            false => Ok((Commit::default(), T::default())),
         };
         let count = beside(&path, commits::END);
         // Read the count first: a commit is in the database before it is counted.
@@ -180,16 +175,14 @@ impl StoreFile {
     /// Refuses a place where another file would hand out the same ids, and warns if that is only possible.
     fn check_place(&self, path: &Path) -> Result<(), Error> {
         match standing(path, self.keeps) {
-            Standing::Refused(why) => {
-                return Err(self.error_from("used", StoreErrorKind::Denied, why, None));
-            }
+            Standing::Fine => {}
+            Standing::Refused(why) => return Err(self.error("used", Problem::Denied(why))),
             Standing::Doubtful(sign) => warn_once(format!(
                 "{} is on the root of a container ({sign}), which is a disk: if that ends with the container, the \
                  next one hands out the same ids, as other containers do; name a file on a volume, or use a \
                  server. UIDRING_CONTAINER=0 says that this is no container",
                 self.path.display()
             )),
-            Standing::Fine => {}
         }
         Ok(())
     }
@@ -264,9 +257,7 @@ impl StoreFile {
         let path = self.existing_path()?;
         self.check_names(&path)?;
         let read = |connection: &Connection| {
-            format::recognise(connection, self.foreign)?;
-            format::check_ours(connection)?;
-            format::check_integrity(connection, None)?;
+            format::check(connection, self.foreign)?;
             Ok(work(connection)?)
         };
         // The first refusal says more.
@@ -287,14 +278,7 @@ impl StoreFile {
         let connect = || {
             let connection = self.connect(path)?;
             format::check_ours(&connection)?;
-            match table {
-                Some(table) if !format::has(&connection, table)? => {
-                    let code = ffi::Error::new(ffi::SQLITE_ERROR);
-                    let problem = Some(format!("no such table: {table}"));
-                    return Err(rusqlite::Error::SqliteFailure(code, problem).into());
-                }
-                _ => format::check_integrity(&connection, table)?,
-            }
+            format::check_integrity(&connection, table)?;
             Ok(connection)
         };
         Ok(Opened { connection: self.patiently(action, connect)?, _entry: entry })
@@ -338,18 +322,15 @@ impl StoreFile {
         let problem = match (found, left) {
             (Found::File, _) => return Ok(true),
             (Found::Nothing, None) => return Ok(false),
-            (Found::Empty, _) => EMPTY.into(),
-            (Found::Other(what), _) => {
-                let problem = format!("that is {what}; name a file");
-                return Err(self.error("used", Problem::Denied(problem)));
-            }
-            (Found::Nothing, Some(left)) => format!(
+            (Found::Empty, _) => Problem::Unusable(EMPTY.into()),
+            (Found::Other(what), _) => Problem::Denied(format!("that is {what}; name a file")),
+            (Found::Nothing, Some(left)) => Problem::Unusable(format!(
                 "{} exists, but the file is gone: a new file would repeat ids. Find the file, or see \
                  docs/sqlite.md",
                 left.display()
-            ),
+            )),
         };
-        Err(self.error("used", Problem::Unusable(problem)))
+        Err(self.error("used", problem))
     }
 
     fn create(&self, path: &Path) -> Result<(), Error> {

@@ -150,6 +150,14 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     )))
 }
 
+/// Checks all of a file, and returns whether it has our tables.
+pub fn check(connection: &Connection, foreign: bool) -> Result<bool, Problem> {
+    recognise(connection, foreign)?;
+    let is_ours = check_ours(connection)?;
+    check_integrity(connection, None)?;
+    Ok(is_ours)
+}
+
 /// Returns whether the file has our tables. Refuses other versions of them, and a file that has lost some.
 pub fn check_ours(connection: &Connection) -> Result<bool, Problem> {
     if !has(connection, "UIDRING_FILE")? {
@@ -191,7 +199,7 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place, which would \
                            repeat ids: follow \"Damage\" in docs/sqlite.md";
 
-/// Checks the structure of the file, or of one table, and compares indexes with tables.
+/// Checks the structure of the file, or of one table, which must exist, and compares indexes with tables.
 pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(), Problem> {
     let sql = match table {
         Some(table) => format!("PRAGMA integrity_check({table})"),

@@ -68,7 +68,7 @@ impl SqliteLeases {
         let fingerprint = layout.to_string();
         let denial = self.file.check(|connection| {
             if let Some(worker_id) = only {
-                dedicated::check(connection, worker_id)?;
+                dedicated::is_new(connection, worker_id)?;
             }
             Ok(foreign(connection, &fingerprint)?)
         })?;

@@ -29,22 +29,8 @@ pub enum Keeps {
 
 /// File systems that several hosts may use at once. SQLite shares its log through memory, which works on one host only,
 /// and two hosts may get the same lock.
-const OF_MANY_HOSTS: [&str; 14] = [
-    "afs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "gfs2",
-    "glusterfs",
-    "gpfs",
-    "lustre",
-    "ncpfs",
-    "nfs",
-    "nfs4",
-    "ocfs2",
-    "smb3",
-    "smbfs",
-];
+const OF_MANY_HOSTS: &str =
+    "afs beegfs ceph cifs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 smb3 smbfs";
 
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
@@ -80,8 +66,8 @@ fn is_mount_root(_: &Path) -> bool {
 }
 
 fn is_listed(file: &Path) -> bool {
-    let Ok(file) = fs::canonicalize(file) else { return false };
-    mounts().is_some_and(|mounts| is_mounted(&mounts, &file))
+    let file = fs::canonicalize(file).ok();
+    file.zip(mounts()).is_some_and(|(file, mounts)| is_mounted(&mounts, &file))
 }
 
 fn is_mounted(mounts: &str, file: &Path) -> bool {
@@ -114,7 +100,7 @@ fn judge(
     if is_ordinals || sign.is_some() {
         // Nobody has a list of the FUSE file systems that hosts share.
         let is_unknown = is_ordinals && kind.starts_with("fuse.");
-        if OF_MANY_HOSTS.contains(&name) || is_unknown {
+        if OF_MANY_HOSTS.split(' ').any(|one| one == name) || is_unknown {
             return Standing::Refused(format!(
                 "its volume at {point} is of type {kind}, which several hosts may use at once, and locks there \
                  exclude nobody for sure; use a volume that is attached to one host (ReadWriteOncePod)"

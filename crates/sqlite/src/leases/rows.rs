@@ -16,7 +16,7 @@ use uidring_store::sql::Dialect;
 use uidring_store::{Fitting, WorkerRange, WorkerTable, WorkerUsage};
 
 use crate::columns::{millis, unsigned};
-use crate::dedicated::{Dedicated, dedicate};
+use crate::dedicated::dedicate;
 use crate::dialect::DIALECT;
 use crate::file::{Opened, StoreFile};
 use crate::format::{self, Problem};
@@ -50,7 +50,7 @@ impl FileLease {
         request: &AcquireRequest,
     ) -> Result<Acquired, Problem> {
         if let Some(worker_id) = self.only
-            && dedicate(transaction, worker_id)? == Dedicated::Now
+            && dedicate(transaction, worker_id)?
         {
             return insert_row(transaction, request, worker_id).map(Ok);
         }
