@@ -161,6 +161,5 @@ fn open(path: &Path, database: &Path) -> io::Result<File> {
 }
 
 fn is_at(file: &File, path: &Path) -> bool {
-    let [opened, found] = [file.metadata(), fs::symlink_metadata(path)];
-    opened.ok().as_ref().map(identity) == found.ok().as_ref().map(identity)
+    identity(file.metadata()) == identity(fs::symlink_metadata(path))
 }

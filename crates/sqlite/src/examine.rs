@@ -44,16 +44,13 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
         },
     }];
     findings.extend(read_only(path));
-    match bytes_free(path) {
-        Some(left) if left < LITTLE => findings.push(Finding::risk(
-            "disk",
-            format!("{} KiB are left on the disk of {shown}: make room", left >> 10),
-        )),
-        Some(left) => {
-            findings.push(Finding::good("disk", format!("{} MiB are left", left >> 20)));
+    findings.extend(bytes_free(path).map(|left| match left < LITTLE {
+        true => {
+            let text = format!("{} KiB are left on the disk of {shown}: make room", left >> 10);
+            Finding::risk("disk", text)
         }
-        None => {}
-    }
+        false => Finding::good("disk", format!("{} MiB are left", left >> 20)),
+    }));
     // The check of the file reports a refusal.
     if let Standing::Doubtful(why) = standing(path, keeps) {
         findings.push(Finding::risk(

@@ -343,7 +343,7 @@ impl StoreFile {
             create_folder(folder).map_err(explain)?;
         }
         let new = NewFile::for_path(path).map_err(explain)?;
-        let mut opened = self.checked(new.path(), "created", None)?;
+        let mut opened = self.checked(&new.0, "created", None)?;
         let prepared = prepare_new(&mut opened.connection);
         prepared.map_err(|problem| self.error("created", problem))?;
         drop(opened);

@@ -63,23 +63,14 @@ const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     ONLY_WORKER_ID INTEGER
 )";
 
-/// A trigger and indexes, by name. An index is a copy of its columns that `integrity_check` compares with the table.
-const GUARDS: [(&str, &str); 3] = [
-    (
-        "UIDRING_NODE_LAST",
-        "CREATE TRIGGER IF NOT EXISTS UIDRING_NODE_LAST AFTER INSERT ON WORKER_NODE BEGIN
-         UPDATE UIDRING_FILE SET LAST_WORKER_ID = MAX(LAST_WORKER_ID, NEW.ID); END",
-    ),
-    (
-        "UIDRING_LEASE_COPY",
-        "CREATE INDEX IF NOT EXISTS UIDRING_LEASE_COPY
-         ON UIDRING_LEASE (WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE)",
-    ),
-    (
-        "UIDRING_SEGMENT_COPY",
-        "CREATE INDEX IF NOT EXISTS UIDRING_SEGMENT_COPY ON leaf_alloc (biz_tag, max_id)",
-    ),
-];
+/// A trigger and indexes. An index is a copy of its columns that `integrity_check` compares with the table.
+const GUARDS: &str = "
+    CREATE TRIGGER IF NOT EXISTS UIDRING_NODE_LAST AFTER INSERT ON WORKER_NODE BEGIN
+        UPDATE UIDRING_FILE SET LAST_WORKER_ID = MAX(LAST_WORKER_ID, NEW.ID); END;
+    CREATE INDEX IF NOT EXISTS UIDRING_LEASE_COPY
+        ON UIDRING_LEASE (WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE);
+    CREATE INDEX IF NOT EXISTS UIDRING_SEGMENT_COPY ON leaf_alloc (biz_tag, max_id);
+";
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -220,15 +211,7 @@ pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
         }
         transaction.execute("INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, 0, 0, NULL)", [VERSION])?;
     }
-    let names = GUARDS.map(|(name, _)| format!("'{name}'")).join(", ");
-    let sql = format!("SELECT COUNT(*) FROM sqlite_master WHERE name IN ({names})");
-    let guards: i64 = transaction.query_row(&sql, [], |row| row.get(0))?;
-    if guards != GUARDS.len() as i64 {
-        for (_, guard) in GUARDS {
-            transaction.execute_batch(guard)?;
-        }
-    }
-    Ok(())
+    Ok(transaction.execute_batch(GUARDS)?)
 }
 
 /// The number of a commit, counted from the file's first, and its random word.

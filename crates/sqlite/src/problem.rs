@@ -58,7 +58,8 @@ impl StoreFile {
         let (kind, advice) = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => (StoreErrorKind::Unreachable, "free some space"),
             Some(ErrorCode::SystemIoFailure) => {
-                let text = disk::bytes_left(&self.path).map(|left| {
+                let left = disk::bytes_free(&self.path).filter(|left| *left < disk::LITTLE);
+                let text = left.map(|left| {
                     format!("its disk may be full ({left} bytes are left); free some space")
                 });
                 return (StoreErrorKind::Unreachable, text.unwrap_or_default());
