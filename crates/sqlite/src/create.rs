@@ -96,10 +96,8 @@ impl NewFile {
     /// Creates and removes a file in the folder of `path`, or in its first existing parent.
     pub fn try_beside(path: &Path) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default();
-        match path.ancestors().skip(1).find(|folder| folder.exists()) {
-            Some(folder) => Self::for_path(&folder.join(name)).map(drop),
-            None => Ok(()),
-        }
+        let folder = path.ancestors().skip(1).find(|folder| folder.exists());
+        folder.map_or(Ok(()), |folder| Self::for_path(&folder.join(name)).map(drop))
     }
 
     /// Links the file to `path`, unless a file exists there. SQLite makes the name durable: it syncs the folder with

@@ -80,6 +80,11 @@ impl StoreFile {
         }
     }
 
+    /// Returns what errors of tables call the file.
+    pub fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
     /// Returns a command of the program, with the option that names the file.
     pub fn command(&self, command: &str) -> String {
         match self.is_default {
@@ -155,16 +160,10 @@ impl StoreFile {
     /// Refuses a path whose folder is missing, unless it is the default: a file at a mistyped path would hand out the
     /// ids of the right one.
     pub fn check_folder(&self, path: &Path) -> Result<(), Error> {
-        match path.parent() {
-            Some(folder) if !self.is_default && !folder.exists() => {
-                let problem = format!(
-                    "there is no folder {}: correct the path, or create it",
-                    folder.display()
-                );
-                Err(self.error_from("created", StoreErrorKind::NotFound, problem, None))
-            }
-            _ => Ok(()),
-        }
+        let missing = path.parent().filter(|folder| !self.is_default && !folder.exists());
+        let Some(folder) = missing.map(Path::display) else { return Ok(()) };
+        let problem = format!("there is no folder {folder}: correct the path, or create it");
+        Err(self.error_from("created", StoreErrorKind::NotFound, problem, None))
     }
 
     /// Refuses a file that has a second name.
@@ -250,9 +249,10 @@ impl StoreFile {
     /// Like [`with_existing`](Self::with_existing), for work that only reads and needs no right to write.
     pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let done = self.with_existing(&work);
-        let is_denied = |error: &Error| matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
-        if self.opener.is_some() || !done.as_ref().is_err_and(is_denied) {
-            return done;
+        match &done {
+            Err(Error::Store(error))
+                if error.kind() == StoreErrorKind::Denied && self.opener.is_none() => {}
+            _ => return done,
         }
         let path = self.existing_path()?;
         self.check_names(&path)?;

@@ -65,38 +65,26 @@ impl SqliteLeases {
     /// Fails where a start would fail, as far as can be seen without changing anything. `only` is the worker id of an
     /// ordinal.
     pub(crate) fn check(&self, layout: &Layout, only: Option<u64>) -> Result<(), Error> {
-        let fingerprint = layout.to_string();
-        let denial = self.file.check(|connection| {
+        self.file.check(|connection| {
             if let Some(worker_id) = only {
                 dedicated::is_new(connection, worker_id)?;
             }
-            Ok(foreign(connection, &fingerprint)?)
-        })?;
-        let place = || self.file.path.display().to_string();
-        denial.map_or(Ok(()), |denial| Err(denial.error(place(), layout)))
-    }
-
-    fn rows(&self, worker_id: Option<u64>) -> Result<Vec<LeaseRow>, Error> {
-        let id = worker_id.map(u64::cast_signed);
-        let rows = self.file.read(|connection| {
-            connection
-                .prepare(&DIALECT.list_leases())?
-                .query_map((id, id), read)?
-                .collect::<rusqlite::Result<Vec<_>>>()
-        })?;
-        Ok(leases::readable(rows, &self.file.path.display()))
+            match foreign(connection, &layout.to_string())? {
+                Some(denial) => Err(denial.error(self.file.place(), layout).into()),
+                None => Ok(()),
+            }
+        })
     }
 
     /// Runs a statement that fences or frees a worker id.
     fn end(&self, worker_id: u64, update: &str) -> Result<LeaseRow, Error> {
-        let changed = self.file.write(&mut self.file.open("UIDRING_LEASE")?, |transaction| {
+        self.file.write(&mut self.file.open("UIDRING_LEASE")?, |transaction| {
             // Refuse a damaged row: SQLite would turn a token that is too great into a floating point number.
             row(transaction, worker_id)?;
-            Ok(transaction.execute(update, [worker_id.cast_signed()])?)
-        })?;
-        let row = self.rows(Some(worker_id))?.pop();
-        let place = self.file.path.display().to_string();
-        leases::changed_row(row, changed == 1, worker_id, place)
+            let changed = transaction.execute(update, [worker_id.cast_signed()])?;
+            let row = row(transaction, worker_id)?;
+            Ok(leases::changed_row(row, changed == 1, worker_id, self.file.place())?)
+        })
     }
 }
 
@@ -117,7 +105,11 @@ impl LeaseTable for SqliteLeases {
     }
 
     fn list(&self) -> Result<Vec<LeaseRow>, Error> {
-        self.rows(None)
+        let rows: Vec<_> = self.file.read(|connection| {
+            let all = [None::<i64>; 2];
+            connection.prepare(&DIALECT.list_leases())?.query_map(all, read)?.collect()
+        })?;
+        Ok(leases::readable(rows, &self.file.place()))
     }
 
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error> {
@@ -136,10 +128,9 @@ impl LeaseTable for SqliteLeases {
     ) -> Result<(), Error> {
         let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
-        let place = self.file.path.display().to_string();
         self.file.write(&mut self.file.open("WORKER_NODE")?, |transaction| {
             if let Some(denial) = denial(transaction, &worker_ids, &fingerprint)? {
-                return Err(denial.error(place, layout).into());
+                return Err(denial.error(self.file.place(), layout).into());
             }
             let mut insert = transaction.prepare(&DIALECT.insert_free_lease())?;
             for worker_id in worker_ids {

@@ -68,7 +68,7 @@ impl SqliteOrdinal {
         }
         match self.leases.list().as_deref() {
             Ok([LeaseRow { owner, state: LeaseState::Held(until), renewed, .. }]) => {
-                let place = self.leases.path().display().to_string();
+                let place = self.leases.file.place();
                 let (owner, until) = (owner.clone(), *until);
                 Error::from(match *renewed > begun {
                     true => TableError::HolderAlive { place, worker_id, owner, until },

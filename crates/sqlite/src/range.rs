@@ -1,7 +1,5 @@
 //! The range of worker ids of a file, in the table `UIDRING_RANGE`. Recording a range creates the table.
 
-use std::path::Path;
-
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use uidring_store::WorkerRange;
 
@@ -32,13 +30,13 @@ pub fn recorded(connection: &Connection) -> rusqlite::Result<Option<WorkerRange>
 pub fn record(
     transaction: &Transaction<'_>,
     range: WorkerRange,
-    path: &Path,
+    place: String,
 ) -> Result<(), Problem> {
     dedicated::refuse(transaction, "other worker ids")?;
     let newest = format::last_worker_id(transaction)?.cast_unsigned();
     let found = recorded(transaction)?;
     let checked = range.check_new(found, Some(newest).filter(|newest| *newest > 0));
-    checked.map_err(|refusal| refusal.error(path.display().to_string(), range))?;
+    checked.map_err(|refusal| refusal.error(place, range))?;
     if found.is_some() {
         return Ok(());
     }

@@ -30,12 +30,11 @@ pub fn read<T>(
     let connection = Connection::open_with_flags(name, flags)?;
     check_is_at(&connection, path)?;
     let done = work(&connection)?;
-    match before.is_none() || unlogged(path) == before {
-        true => Ok(done),
-        false => {
-            Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None).into())
-        }
+    if before.is_some() && unlogged(path) != before {
+        let busy = ffi::Error::new(ffi::SQLITE_BUSY);
+        return Err(rusqlite::Error::SqliteFailure(busy, None).into());
     }
+    Ok(done)
 }
 
 /// Returns what changes when somebody writes to a file without a log.

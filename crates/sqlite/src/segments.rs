@@ -38,14 +38,10 @@ use crate::format::{self, Problem};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteSegments {
-    file: StoreFile,
+    pub(crate) file: StoreFile,
 }
 
 impl SqliteSegments {
-    pub(crate) fn of(file: StoreFile) -> Self {
-        Self { file }
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
         &self.file.path

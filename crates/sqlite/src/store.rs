@@ -127,7 +127,7 @@ impl SqliteStore {
 
     /// Returns the table `WORKER_NODE`, with a new worker id for each start.
     pub fn worker_nodes(&self) -> SqliteWorkerNodes {
-        SqliteWorkerNodes::of(self.file(&WORKERS))
+        SqliteWorkerNodes { file: self.file(&WORKERS) }
     }
 
     /// Returns the table `UIDRING_LEASE`, with worker ids that are held, renewed and released.
@@ -142,7 +142,7 @@ impl SqliteStore {
 
     /// Returns the table `leaf_alloc`, with segments of dense numbers.
     pub fn segments(&self) -> SqliteSegments {
-        SqliteSegments::of(self.file(&SEGMENTS))
+        SqliteSegments { file: self.file(&SEGMENTS) }
     }
 
     pub(crate) fn file(&self, kind: &'static Kind) -> StoreFile {

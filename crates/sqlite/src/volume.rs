@@ -50,22 +50,14 @@ pub fn standing(file: &Path, keeps: Keeps) -> Standing {
 /// Returns whether something is mounted at the file itself. The list of mounts is for kernels before Linux 5.8; a
 /// process without `/proc` does not see it.
 pub fn is_mount_point(file: &Path) -> bool {
-    is_mount_root(file) || is_listed(file)
-}
-
-#[cfg(target_os = "linux")]
-fn is_mount_root(file: &Path) -> bool {
-    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    let found = statx(CWD, file, AtFlags::empty(), StatxFlags::empty());
-    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_mount_root(_: &Path) -> bool {
-    false
-}
-
-fn is_listed(file: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+        let found = statx(CWD, file, AtFlags::empty(), StatxFlags::empty());
+        if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+            return true;
+        }
+    }
     let file = fs::canonicalize(file).ok();
     file.zip(mounts()).is_some_and(|(file, mounts)| is_mounted(&mounts, &file))
 }

@@ -22,14 +22,10 @@ use crate::range;
 /// generated key is the worker id of one start, and never used again.
 #[derive(Clone, Debug)]
 pub struct SqliteWorkerNodes {
-    file: StoreFile,
+    pub(crate) file: StoreFile,
 }
 
 impl SqliteWorkerNodes {
-    pub(crate) fn of(file: StoreFile) -> Self {
-        Self { file }
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
         &self.file.path
@@ -49,7 +45,7 @@ impl WorkerTable for SqliteWorkerNodes {
     /// row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let place = self.path().display().to_string();
+        let place = self.file.place();
         let (worker_id, range) = self.file.write(&mut self.file.open_to_use()?, |transaction| {
             let range = range::recorded(transaction)?;
             let next = insert_node(transaction, &node)?;
@@ -73,7 +69,7 @@ impl WorkerTable for SqliteWorkerNodes {
 
     fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
         self.file.write(&mut self.file.open_to_use()?, |transaction| {
-            range::record(transaction, range, self.path())
+            range::record(transaction, range, self.file.place())
         })
     }
 

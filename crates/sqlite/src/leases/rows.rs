@@ -93,7 +93,7 @@ impl FileLease {
              AND (?7 IS NULL OR HORIZON_TICK >= ?7)"
         );
         let values = (seconds(self.lasts), tick, sequence, id, owner, token, confirmed);
-        let place = self.file.path.display().to_string();
+        let place = self.file.place();
         let is_kept = |(_, until): &(_, Deadline)| until.remaining() != Some(Duration::ZERO);
         let kept = self.opened.take().filter(is_kept);
         let is_first = kept.is_some();
@@ -108,7 +108,7 @@ impl FileLease {
                 return Err(Error::LeaseLost { worker_id: *worker_id, place, why }.into());
             }
             let select = "SELECT HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE WHERE WORKER_ID = ?1";
-            let stored = transaction
+            let stored: Option<(Option<i64>, Option<i64>)> = transaction
                 .query_row(select, [id], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?;
             if stored.is_some_and(|stored| stored >= (tick, sequence)) {
@@ -140,11 +140,11 @@ impl LeaseStore for FileLease {
     type Rows = Self;
 
     fn location(&self) -> String {
-        self.file.path.display().to_string()
+        self.file.place()
     }
 
     fn usage(&mut self) -> Result<WorkerUsage, Error> {
-        SqliteWorkerNodes::of(self.file.clone()).usage()
+        SqliteWorkerNodes { file: self.file.clone() }.usage()
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
