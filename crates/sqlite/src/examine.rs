@@ -10,7 +10,7 @@ use crate::commits::END;
 use crate::create::beside;
 use crate::disk::bytes_free;
 use crate::file::{SEGMENTS, WORKERS};
-use crate::volume::{Keeps, Standing, standing};
+use crate::volume::{Keeps, doubt};
 
 /// A disk with less is soon full: leases write all the time, and logs grow to some megabytes.
 const LITTLE: u64 = 64 << 20;
@@ -52,7 +52,7 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
         false => Finding::good("disk", format!("{} MiB are left", left >> 20)),
     }));
     // The check of the file reports a refusal.
-    if let Standing::Doubtful(why) = standing(path, keeps) {
+    if let Ok(Some(why)) = doubt(path, keeps) {
         findings.push(Finding::risk(
             "disk",
             format!(

@@ -20,7 +20,7 @@ use super::names::Names;
 use super::opener::{Opener, check_is_at};
 use super::patience::{Patience, Wait};
 use super::read_only;
-use super::volume::{Keeps, Standing, standing};
+use super::volume::{Keeps, doubt};
 
 /// A SQLite file, and how to open it.
 #[derive(Clone, Debug)]
@@ -173,15 +173,14 @@ impl StoreFile {
 
     /// Refuses a place where another file would hand out the same ids, and warns if that is only possible.
     fn check_place(&self, path: &Path) -> Result<(), Error> {
-        match standing(path, self.keeps) {
-            Standing::Fine => {}
-            Standing::Refused(why) => return Err(self.error("used", Problem::Denied(why))),
-            Standing::Doubtful(sign) => warn_once(format!(
+        let doubt = doubt(path, self.keeps);
+        if let Some(sign) = doubt.map_err(|why| self.error("used", Problem::Denied(why)))? {
+            warn_once(format!(
                 "{} is on the root of a container ({sign}), which is a disk: if that ends with the container, the \
                  next one hands out the same ids, as other containers do; name a file on a volume, or use a \
                  server. UIDRING_CONTAINER=0 says that this is no container",
                 self.path.display()
-            )),
+            ));
         }
         Ok(())
     }
