@@ -155,19 +155,16 @@ pub fn check_ours(connection: &Connection) -> Result<bool, Problem> {
         return Ok(false);
     }
     let versions = integers(connection, "SELECT VERSION FROM UIDRING_FILE")?;
-    match versions[..] {
-        [Some(VERSION)] => {}
-        [Some(other)] => {
-            return unusable(format!(
-                "it has version {other}, and this uidring uses version {VERSION}: use the uidring that made it"
-            ));
-        }
-        _ => {
-            return unusable(format!(
-                "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"
-            ));
-        }
-    }
+    let known = match versions[..] {
+        [Some(VERSION)] => Ok(()),
+        [Some(other)] => unusable(format!(
+            "it has version {other}, and this uidring uses version {VERSION}: use the uidring that made it"
+        )),
+        _ => unusable(format!(
+            "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"
+        )),
+    };
+    known?;
     for table in TABLES {
         if !has(connection, table)? {
             return unusable(format!("it is damaged: its table {table} is gone; {DAMAGED}"));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::create::identity;
-use super::format::{self, Problem};
+use super::format::{Problem, unusable};
 
 /// The caller's function that opens a file.
 #[derive(Clone)]
@@ -29,8 +29,8 @@ pub fn check_is_at(connection: &Connection, path: &Path) -> Result<(), Problem> 
     match connection.path().map(Path::new) {
         Some(opened) if identity(fs::metadata(opened)) != identity(fs::metadata(path)) => {
             Err(Problem::Denied(format!(
-                "SQLite has opened another file, {}, by this path, which leads to another mount namespace, or whose file was \
-             replaced just now: name the file by a path of this namespace",
+                "SQLite has opened another file, {}, by this path, which leads to another mount namespace, or \
+                 whose file was replaced just now: name the file by a path of this namespace",
                 opened.display()
             )))
         }
@@ -44,7 +44,7 @@ impl Opener {
         // An opener must not create a file, or ids would start anew.
         let found = identity(fs::metadata(path));
         if found.is_none() {
-            return format::unusable("there is no such file");
+            return unusable("there is no such file");
         }
         // The error's text may repeat the statement, with a key in it.
         let connection = (self.0)(path).map_err(|error| {
@@ -57,15 +57,11 @@ impl Opener {
         let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
         let is_same = opened.is_some() && opened == fs::canonicalize(path).ok();
         if !is_same || identity(fs::metadata(path)) != found {
-            return format::unusable(
-                "it was opened as another file: open the path that was asked for",
-            );
+            unusable("it was opened as another file: open the path that was asked for")
+        } else if !connection.is_autocommit() {
+            unusable("it was opened with a transaction begun: leave that to the store")
+        } else {
+            Ok(connection)
         }
-        if !connection.is_autocommit() {
-            return format::unusable(
-                "it was opened with a transaction begun: leave that to the store",
-            );
-        }
-        Ok(connection)
     }
 }
