@@ -44,37 +44,6 @@ impl FileLease {
         Self { file, lasts, only, opened: None, process: process::id() }
     }
 
-    fn acquire_in(
-        &self,
-        transaction: &Transaction<'_>,
-        request: &AcquireRequest,
-    ) -> Result<Acquired, Problem> {
-        if let Some(worker_id) = self.only
-            && dedicate(transaction, worker_id)?
-        {
-            return insert_row(transaction, request, worker_id).map(Ok);
-        }
-        if let Some(denial) = foreign(transaction, &request.fingerprint)? {
-            return Ok(Err(denial));
-        }
-        let range = range::recorded(transaction)?;
-        let is_usable = is_usable(&request.layout, range);
-        if let Some(row) = take_row(transaction, request, &is_usable)? {
-            return Ok(Ok(row));
-        }
-        if self.only.is_none()
-            && let Some(row) = add_row(transaction, request, range)?
-        {
-            return Ok(Ok(row));
-        }
-        let shortage = shortage(transaction, request, range, &is_usable)?;
-        match shortage.flaw {
-            // The file has no other row.
-            Some(flaw) if self.only.is_some() => format::unusable(flaw),
-            _ => Ok(Err(Denial::Short(shortage))),
-        }
-    }
-
     /// Changes columns of the row by `set`, where `?1` is the lease's length, and `?2` and `?3` are the horizon. The
     /// row must have this owner and token, and no horizon below the confirmed one. Fails unless it then has this
     /// horizon or a later one.
@@ -150,7 +119,9 @@ impl LeaseStore for FileLease {
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
         let mut opened = self.file.open_to_use()?;
         let acquired = self.file.write_if(&mut opened, Result::is_ok, |transaction| {
-            self.acquire_in(transaction, request)
+            let range = range::recorded(transaction)?;
+            let is_usable = is_usable(&request.layout, range);
+            Attempt { transaction, request, range, is_usable }.acquire(self.only)
         })?;
         self.opened = Some((opened, Deadline::after(Some(STAYS_OPEN))));
         Ok(acquired)
@@ -209,85 +180,105 @@ fn is_usable(layout: &Layout, range: Option<WorkerRange>) -> String {
     )
 }
 
-/// Takes the lowest row that nobody holds and that is not too far ahead.
-fn take_row(
-    transaction: &Transaction<'_>,
-    request: &AcquireRequest,
-    is_usable: &str,
-) -> rusqlite::Result<Option<LeasedRow>> {
-    let Dialect { now, now_plus, .. } = DIALECT;
-    let update = format!(
-        "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {now_plus}, RENEWED = {now}
-         WHERE WORKER_ID = (SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0
-         AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {is_usable})
-         RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE",
-        DIALECT.is_free()
-    );
-    let values = (&request.owner, seconds(request.lasts), request.last_tick.cast_signed());
-    transaction
-        .query_row(&update, values, |row| {
+/// An attempt to acquire a lease.
+struct Attempt<'a> {
+    transaction: &'a Transaction<'a>,
+    request: &'a AcquireRequest,
+    range: Option<WorkerRange>,
+    is_usable: String,
+}
+
+impl Attempt<'_> {
+    /// Takes a row or adds one. `only` is the file's only worker id, if it is for one.
+    fn acquire(&self, only: Option<u64>) -> Result<Acquired, Problem> {
+        if let Some(worker_id) = only
+            && dedicate(self.transaction, worker_id)?
+        {
+            return self.insert_row(worker_id).map(Ok);
+        }
+        if let Some(denial) = foreign(self.transaction, &self.request.fingerprint)? {
+            return Ok(Err(denial));
+        }
+        if let Some(row) = self.take_row()? {
+            return Ok(Ok(row));
+        }
+        if only.is_none()
+            && let Some(row) = self.add_row()?
+        {
+            return Ok(Ok(row));
+        }
+        let shortage = self.shortage()?;
+        match shortage.flaw {
+            // The file has no other row.
+            Some(flaw) if only.is_some() => format::unusable(flaw),
+            _ => Ok(Err(Denial::Short(shortage))),
+        }
+    }
+
+    /// Takes the lowest row that nobody holds and that is not too far ahead.
+    fn take_row(&self) -> rusqlite::Result<Option<LeasedRow>> {
+        let Self { transaction, request, is_usable, .. } = self;
+        let Dialect { now, now_plus, .. } = DIALECT;
+        let update = format!(
+            "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {now_plus}, RENEWED = {now}
+             WHERE WORKER_ID = (SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0
+             AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {is_usable})
+             RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE",
+            DIALECT.is_free()
+        );
+        let values = (&request.owner, seconds(request.lasts), request.last_tick.cast_signed());
+        let taken = transaction.query_row(&update, values, |row| {
             let before = LeasedRow::horizon(row.get(2)?, row.get(3)?);
             Ok(request.taken(unsigned(row, 0)?, row.get(1)?, before, None))
-        })
-        .optional()
-}
-
-/// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. Returns `None` if no more fit.
-fn add_row(
-    transaction: &Transaction<'_>,
-    request: &AcquireRequest,
-    range: Option<WorkerRange>,
-) -> Result<Option<LeasedRow>, Problem> {
-    let key = insert_node(transaction, &request.node)?;
-    if !Fitting::new(&request.layout, range).has(key) {
-        // The caller rolls the transaction back.
-        return Ok(None);
+        });
+        taken.optional()
     }
-    let newest = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= ?";
-    let max = request.layout.max_worker_id().cast_signed();
-    let newest: Option<i64> = transaction.query_row(newest, [max], |row| row.get(0))?;
-    if newest >= Some(key.cast_signed()) {
-        return format::unusable(format!(
-            "WORKER_NODE generated the key {key}, which is not above all in UIDRING_LEASE: its \
-             counter went backwards, and a worker id might come twice; name another file"
-        ));
+
+    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. Returns `None` if no more fit.
+    fn add_row(&self) -> Result<Option<LeasedRow>, Problem> {
+        let Self { transaction, request, range, .. } = self;
+        let key = insert_node(transaction, &request.node)?;
+        if !Fitting::new(&request.layout, *range).has(key) {
+            // The caller rolls the transaction back.
+            return Ok(None);
+        }
+        let newest = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= ?";
+        let max = request.layout.max_worker_id().cast_signed();
+        let newest: Option<i64> = transaction.query_row(newest, [max], |row| row.get(0))?;
+        if newest >= Some(key.cast_signed()) {
+            return format::unusable(format!(
+                "WORKER_NODE generated the key {key}, which is not above all in UIDRING_LEASE: its \
+                 counter went backwards, and a worker id might come twice; name another file"
+            ));
+        }
+        self.insert_row(key).map(|row| Some(LeasedRow { range: *range, ..row }))
     }
-    insert_row(transaction, request, key).map(|row| Some(LeasedRow { range, ..row }))
-}
 
-/// Adds the row of a worker id that nobody had before.
-fn insert_row(
-    transaction: &Transaction<'_>,
-    request: &AcquireRequest,
-    worker_id: u64,
-) -> Result<LeasedRow, Problem> {
-    let AcquireRequest { fingerprint, owner, lasts, .. } = request;
-    let values = (worker_id.cast_signed(), owner, seconds(*lasts), fingerprint);
-    transaction.execute(&DIALECT.insert_held_lease(), values)?;
-    Ok(request.taken(worker_id, 1, None, None))
-}
+    /// Adds the row of a worker id that nobody had before.
+    fn insert_row(&self, worker_id: u64) -> Result<LeasedRow, Problem> {
+        let AcquireRequest { fingerprint, owner, lasts, .. } = self.request;
+        let values = (worker_id.cast_signed(), owner, seconds(*lasts), fingerprint);
+        self.transaction.execute(&DIALECT.insert_held_lease(), values)?;
+        Ok(self.request.taken(worker_id, 1, None, None))
+    }
 
-fn shortage(
-    transaction: &Transaction<'_>,
-    request: &AcquireRequest,
-    range: Option<WorkerRange>,
-    is_usable: &str,
-) -> rusqlite::Result<Shortage> {
-    let count = DIALECT.count_leases(Fitting::new(&request.layout, range));
-    let (held, ends_in, leased): (u64, Option<i64>, u64) =
-        transaction
-            .query_row(&count, [], |row| Ok((unsigned(row, 0)?, row.get(1)?, unsigned(row, 2)?)))?;
-    let last_tick = [request.last_tick.cast_signed()];
-    let ahead = transaction
-        .query_row(&DIALECT.least_ahead(is_usable), last_tick, |row| {
+    fn shortage(&self) -> rusqlite::Result<Shortage> {
+        let Self { transaction, request, range, is_usable } = self;
+        let count = DIALECT.count_leases(Fitting::new(&request.layout, *range));
+        let (held, ends_in, leased): (u64, Option<i64>, u64) =
+            transaction.query_row(&count, [], |row| {
+                Ok((unsigned(row, 0)?, row.get(1)?, unsigned(row, 2)?))
+            })?;
+        let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
+        let last_tick = [request.last_tick.cast_signed()];
+        let ahead = transaction.query_row(&DIALECT.least_ahead(is_usable), last_tick, |row| {
             Ok((unsigned(row, 0)?, unsigned(row, 1)?))
-        })
-        .optional()?;
-    let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
-    let flawed = DIALECT.find_flawed_lease(is_usable);
-    let flawed = transaction.query_row(&flawed, [], read).optional()?;
-    let flaw = flawed.map(flaw_of);
-    Ok(Shortage { leased, held, ends_in, ahead, flaw, range })
+        });
+        let ahead = ahead.optional()?;
+        let flawed = DIALECT.find_flawed_lease(is_usable);
+        let flaw = transaction.query_row(&flawed, [], read).optional()?.map(flaw_of);
+        Ok(Shortage { leased, held, ends_in, ahead, flaw, range: *range })
+    }
 }
 
 /// Returns the lease of a worker id.
