@@ -115,7 +115,6 @@ impl StoreFile {
     pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
         let path = self.existing_path()?;
         self.check_place(&path)?;
-        self.check_names(&path)?;
         self.checked(&path, "opened", Some(table))
     }
 
@@ -240,7 +239,6 @@ impl StoreFile {
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
         let path = self.existing_path()?;
-        self.check_names(&path)?;
         let opened = self.checked(&path, "read", None)?;
         self.patiently("read", || Ok(work(&opened.connection)?))
     }
@@ -254,7 +252,6 @@ impl StoreFile {
             _ => return done,
         }
         let path = self.existing_path()?;
-        self.check_names(&path)?;
         let read = |connection: &Connection| {
             format::check(connection, self.foreign)?;
             Ok(work(connection)?)
@@ -290,10 +287,11 @@ impl StoreFile {
         path::absolute(&self.path).map_err(|error| self.io_error("opened", error))
     }
 
+    /// Returns the path of a file that exists and has no second name.
     fn existing_path(&self) -> Result<PathBuf, Error> {
         let path = self.absolute_path()?;
         if self.exists(&path)? {
-            return Ok(path);
+            return self.check_names(&path).map(|()| path);
         }
         let or = match !self.creates && *self.kind == WORKERS {
             true => ", or `?mode=rwc` after the path in its URL (in Rust, `.create(true)`)",
