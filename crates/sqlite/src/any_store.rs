@@ -12,7 +12,8 @@ use uidring_store::{
 
 use crate::dedicated;
 use crate::examine::examine;
-use crate::file::Kind;
+use crate::file::{StoreFile, WORKERS};
+use crate::volume::Keeps;
 use crate::{KIND, SqliteLeases, SqliteStore};
 
 impl AnyStore for SqliteStore {
@@ -34,7 +35,7 @@ impl AnyStore for SqliteStore {
         options: LeaseOptions,
     ) -> Result<Box<dyn WorkerSource + Send>, Error> {
         // The default file may end with its pod, and the next pod's file would hand out the same ids.
-        if self.is_default() {
+        if self.file(&WORKERS).is_default {
             return Err(KIND.wrong(
                 "an ordinal's worker id needs a file that a second pod of the ordinal finds: name a file on the pod's \
                  volume, or without one, use worker=lease and a server",
@@ -52,14 +53,15 @@ impl AnyStore for SqliteStore {
     }
 
     fn check(&self, wanted: StoreUse) -> Result<(), Error> {
-        let file = self.file(Kind::Workers);
+        let file = self.file(&WORKERS);
         match wanted {
             StoreUse::Disposable => {
                 file.check(|connection| dedicated::refuse(connection, "other worker ids"))
             }
             StoreUse::Lease(layout) => SqliteLeases::of(file).check(&layout, None),
             StoreUse::Ordinal(worker_id, layout) => {
-                SqliteLeases::of(file.for_ordinal()).check(&layout, Some(worker_id))
+                let file = StoreFile { keeps: Keeps::PodsOrdinal, ..file };
+                SqliteLeases::of(file).check(&layout, Some(worker_id))
             }
             StoreUse::Segments => self.check_segments().map(drop),
         }
@@ -74,6 +76,6 @@ impl AnyStore for SqliteStore {
     }
 
     fn worker_file(&self) -> Option<PathBuf> {
-        Some(self.path(Kind::Workers))
+        Some(self.file(&WORKERS).path)
     }
 }

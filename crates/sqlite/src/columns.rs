@@ -1,7 +1,6 @@
 //! Reads columns of rows.
 
 use rusqlite::Row;
-use rusqlite::types::Type;
 use uidring::Timestamp;
 
 /// Returns a column of numbers that are not negative.
@@ -20,7 +19,5 @@ pub fn millis(row: &Row<'_>, index: usize) -> rusqlite::Result<Timestamp> {
 }
 
 fn to_unsigned(index: usize, value: i64) -> rusqlite::Result<u64> {
-    u64::try_from(value).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(index, Type::Integer, Box::new(error))
-    })
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(index, value))
 }

@@ -21,13 +21,13 @@
 //! committed, because SQLite syncs a commit before it is counted. docs/inside-stores.md says what a sync would detect
 //! and cost.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 #[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use uidring_store::files::open_or_create;
+use uidring_store::files::{open_or_create, open_regular};
 
 use super::create::{beside, identity};
 use super::format::{self, Commit, Problem};
@@ -46,16 +46,12 @@ pub struct CommitCount {
 impl CommitCount {
     /// Waits for the lock.
     pub fn lock(database: &Path, wait: &mut Wait<Option<Commit>>) -> Result<Self, Problem> {
-        let open = || {
-            let path = beside(database, END);
-            open(&path, database).map(|file| Self { file, path })
-        };
-        let mut count = open()?;
+        let mut count = Self::open(database)?;
         loop {
             match count.file.try_lock() {
                 Ok(()) if is_at(&count.file, &count.path) => return Ok(count),
                 // The opened file was removed. Another process may have locked a new one.
-                Ok(()) => count = open()?,
+                Ok(()) => count = Self::open(database)?,
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
@@ -63,6 +59,32 @@ impl CommitCount {
             // Windows, nobody can read a file that another process has locked.
             wait.go_on(count.get().ok())?;
         }
+    }
+
+    /// Opens the file without following links. A new one gets the database's owner and mode, like SQLite's log. An
+    /// existing one keeps its own, because somebody may have put another user's file there.
+    fn open(database: &Path) -> io::Result<Self> {
+        let path = beside(database, END);
+        let of = fs::metadata(database)?;
+        #[cfg(unix)]
+        let mode = of.mode() & 0o777;
+        #[cfg(not(unix))]
+        let mode = 0;
+        let (file, is_new) = open_or_create(&path, mode)?;
+        #[cfg(unix)]
+        if is_new {
+            // Only root may change the owner. Set the mode last, because a change of owner may reset it.
+            let _ = fchown(&file, None, Some(of.gid()));
+            let _ = fchown(&file, Some(of.uid()), None);
+            let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+        } else {
+            let is = file.metadata()?;
+            if is.nlink() > 1 && is.uid() != of.uid() {
+                let text = format!("{} is a hard link to a file of another user", path.display());
+                return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+            }
+        }
+        Ok(Self { file, path })
     }
 
     /// Refuses a database whose last commit is not the file's, if the file has at least as many. If it has fewer,
@@ -112,14 +134,9 @@ pub fn refuse_lost(last: Commit, counted: Commit, path: &Path) -> Result<(), Pro
 
 /// Returns the last counted commit. Without the lock, another process may be about to count one.
 pub fn counted(path: &Path) -> io::Result<Commit> {
-    match fs::symlink_metadata(path) {
+    match open_regular(path, OpenOptions::new().read(true)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Commit::default()),
-        Err(error) => Err(error),
-        Ok(found) if found.is_file() => read(&File::open(path)?),
-        Ok(_) => {
-            let text = format!("{} is no regular file", path.display());
-            Err(io::Error::new(ErrorKind::InvalidInput, text))
-        }
+        file => read(&file?),
     }
 }
 
@@ -140,32 +157,6 @@ impl Drop for CommitCount {
     }
 }
 
-/// Opens the file without following links. A new one gets the database's owner and mode, like SQLite's log. An existing
-/// one keeps its own, because somebody may have put another user's file there.
-fn open(path: &Path, database: &Path) -> io::Result<File> {
-    let of = fs::metadata(database)?;
-    #[cfg(unix)]
-    let mode = of.mode() & 0o777;
-    #[cfg(not(unix))]
-    let mode = 0;
-    let (file, is_new) = open_or_create(path, mode)?;
-    #[cfg(unix)]
-    if is_new {
-        // Only root may change the owner. Set the mode last, because a change of owner may reset it.
-        let _ = fchown(&file, None, Some(of.gid()));
-        let _ = fchown(&file, Some(of.uid()), None);
-        let _ = file.set_permissions(fs::Permissions::from_mode(mode));
-    } else {
-        let is = file.metadata()?;
-        if is.nlink() > 1 && is.uid() != of.uid() {
-            let text = format!("{} is a hard link to a file of another user", path.display());
-            return Err(io::Error::new(ErrorKind::PermissionDenied, text));
-        }
-    }
-    Ok(file)
-}
-
 fn is_at(file: &File, path: &Path) -> bool {
-    let [opened, found] = [file.metadata(), fs::symlink_metadata(path)];
-    opened.ok().as_ref().map(identity) == found.ok().as_ref().map(identity)
+    identity(file.metadata()) == identity(fs::symlink_metadata(path))
 }

@@ -65,19 +65,21 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Identifies a file without opening it.
+/// Identifies a file, if there is one, without opening it.
 #[cfg(unix)]
-pub fn identity(metadata: &Metadata) -> (u64, u64) {
+pub fn identity(found: io::Result<Metadata>) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
+    found.ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Nothing to compare: an open file keeps its name on this system.
 #[cfg(not(unix))]
-pub fn identity(_: &Metadata) {}
+pub fn identity(found: io::Result<Metadata>) -> Option<()> {
+    found.ok().map(drop)
+}
 
 /// A new file under a temporary name, removed on drop.
-pub struct NewFile(PathBuf);
+pub struct NewFile(pub PathBuf);
 
 impl NewFile {
     /// Creates an empty file in the folder of `path`, for its owner only.
@@ -94,14 +96,8 @@ impl NewFile {
     /// Creates and removes a file in the folder of `path`, or in its first existing parent.
     pub fn try_beside(path: &Path) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default();
-        match path.ancestors().skip(1).find(|folder| folder.exists()) {
-            Some(folder) => Self::for_path(&folder.join(name)).map(drop),
-            None => Ok(()),
-        }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
+        let folder = path.ancestors().skip(1).find(|folder| folder.exists());
+        folder.map_or(Ok(()), |folder| Self::for_path(&folder.join(name)).map(drop))
     }
 
     /// Links the file to `path`, unless a file exists there. SQLite makes the name durable: it syncs the folder with
@@ -149,7 +145,7 @@ fn temporary_name(path: &Path) -> PathBuf {
 pub fn remove_temporary_names(path: &Path) {
     let Ok(path) = fs::canonicalize(path) else { return };
     let start = temporary_start(&path);
-    let file = fs::metadata(&path).ok().as_ref().map(identity);
+    let file = identity(fs::metadata(&path));
     let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
     for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -157,7 +153,7 @@ pub fn remove_temporary_names(path: &Path) {
         let is_temporary =
             name.starts_with(start.as_encoded_bytes()) && name.ends_with(TEMPORARY.as_bytes());
         // `entry.metadata` does not follow links.
-        if is_temporary && entry.metadata().ok().as_ref().map(identity) == file {
+        if is_temporary && identity(entry.metadata()) == file {
             let _ = fs::remove_file(entry.path());
         }
     }

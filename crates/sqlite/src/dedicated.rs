@@ -9,30 +9,24 @@ use rusqlite::{Connection, Transaction};
 use super::columns::optional_unsigned;
 use super::format::{self, DAMAGED, Problem};
 
-/// Since when a file is for the worker id.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Dedicated {
-    /// It was new until now.
-    Now,
-    /// It was before, and has the worker id's row.
-    Before,
-}
-
-/// Reserves a new file for this worker id. Fails like [`check`].
-pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicated, Problem> {
-    let dedicated = check(transaction, worker_id)?;
-    if dedicated == Dedicated::Now {
+/// Reserves a new file for this worker id. Returns whether it was new. Fails like [`is_new`].
+pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<bool, Problem> {
+    let is_new = is_new(transaction, worker_id)?;
+    if is_new {
         let update = "UPDATE UIDRING_FILE SET ONLY_WORKER_ID = ?1";
         transaction.execute(update, [worker_id.cast_signed()])?;
     }
-    Ok(dedicated)
+    Ok(is_new)
 }
 
-/// Refuses a file that is not for this worker id alone and cannot become so.
-pub fn check(connection: &Connection, worker_id: u64) -> Result<Dedicated, Problem> {
+/// Returns whether a file is new. Refuses a file that is not for this worker id alone and cannot become so.
+pub fn is_new(connection: &Connection, worker_id: u64) -> Result<bool, Problem> {
     match only_worker_id(connection)? {
         None => {}
-        Some(found) if found == worker_id => return check_row(connection, worker_id),
+        Some(found) if found == worker_id => {
+            check_row(connection, worker_id)?;
+            return Ok(false);
+        }
         Some(found) => {
             return format::unusable(format!(
                 "it is for worker id {found} alone, and this ordinal has worker id {worker_id}: two pods \
@@ -49,7 +43,7 @@ pub fn check(connection: &Connection, worker_id: u64) -> Result<Dedicated, Probl
              worker id; name another file",
         );
     }
-    Ok(Dedicated::Now)
+    Ok(true)
 }
 
 /// Refuses `wanted` from a file for a single worker id.
@@ -69,12 +63,12 @@ fn only_worker_id(connection: &Connection) -> rusqlite::Result<Option<u64>> {
 }
 
 /// Refuses a file without the worker id's row. Without its horizon, the worker id would start anew.
-fn check_row(connection: &Connection, worker_id: u64) -> Result<Dedicated, Problem> {
+fn check_row(connection: &Connection, worker_id: u64) -> Result<(), Problem> {
     let rows = "SELECT COUNT(*), MIN(WORKER_ID) FROM UIDRING_LEASE";
     let (count, found): (i64, Option<u64>) =
         connection.query_row(rows, [], |row| Ok((row.get(0)?, optional_unsigned(row, 1)?)))?;
     if count == 1 && found == Some(worker_id) {
-        return Ok(Dedicated::Before);
+        return Ok(());
     }
     format::unusable(format!(
         "it is damaged, or was changed by hand: it is for worker id {worker_id} alone, and its \

@@ -7,15 +7,10 @@ use std::path::Path;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
 /// The step by which SQLite enlarges the shared memory.
-const LITTLE: u64 = 32 << 10;
+pub const LITTLE: u64 = 32 << 10;
 
-/// Returns the free bytes on the file's disk if they are too few. Read-only images and some FUSE file systems report
-/// none, without being full.
-pub fn bytes_left(file: &Path) -> Option<u64> {
-    bytes_free(file).filter(|left| *left < LITTLE)
-}
-
-/// Returns the free bytes on the file's disk, if known.
+/// Returns the free bytes on the file's disk, if known. Read-only images and some FUSE file systems report none,
+/// without being full.
 #[cfg(unix)]
 pub fn bytes_free(file: &Path) -> Option<u64> {
     let file = std::path::absolute(file).ok()?;

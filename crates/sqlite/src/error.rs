@@ -35,15 +35,9 @@ pub enum SqliteError {
 
 error_traits!(SqliteError);
 
-impl SqliteError {
-    fn kind(&self) -> StoreErrorKind {
-        let Self::File { kind, .. } = self;
-        *kind
-    }
-}
-
 impl From<SqliteError> for Error {
     fn from(error: SqliteError) -> Self {
-        StoreError::new(error.kind(), error).into()
+        let SqliteError::File { kind, .. } = error;
+        StoreError::new(kind, error).into()
     }
 }

@@ -9,19 +9,20 @@ use crate::SqliteStore;
 use crate::commits::END;
 use crate::create::beside;
 use crate::disk::bytes_free;
-use crate::file::Kind;
-use crate::volume::{Keeps, Standing, standing};
+use crate::file::{SEGMENTS, WORKERS};
+use crate::volume::{Keeps, doubt};
 
 /// A disk with less is soon full: leases write all the time, and logs grow to some megabytes.
 const LITTLE: u64 = 64 << 20;
 
 pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
     let (kind, keeps) = match wanted {
-        StoreUse::Disposable | StoreUse::Lease(_) => (Kind::Workers, Keeps::HostsIds),
-        StoreUse::Ordinal(..) => (Kind::Workers, Keeps::PodsOrdinal),
-        StoreUse::Segments => (Kind::Segments, Keeps::HostsIds),
+        StoreUse::Disposable | StoreUse::Lease(_) => (&WORKERS, Keeps::HostsIds),
+        StoreUse::Ordinal(..) => (&WORKERS, Keeps::PodsOrdinal),
+        StoreUse::Segments => (&SEGMENTS, Keeps::HostsIds),
     };
-    let (file, path) = (store.file(kind), store.path(kind));
+    let file = store.file(kind);
+    let path = &file.path;
     let shown = path.display();
     let is_there = path.exists();
     let mut findings = vec![match store.check(wanted) {
@@ -42,19 +43,16 @@ pub fn examine(store: &SqliteStore, wanted: StoreUse) -> Findings {
             ),
         },
     }];
-    findings.extend(read_only(&path));
-    match bytes_free(&path) {
-        Some(left) if left < LITTLE => findings.push(Finding::risk(
-            "disk",
-            format!("{} KiB are left on the disk of {shown}: make room", left >> 10),
-        )),
-        Some(left) => {
-            findings.push(Finding::good("disk", format!("{} MiB are left", left >> 20)));
+    findings.extend(read_only(path));
+    findings.extend(bytes_free(path).map(|left| match left < LITTLE {
+        true => {
+            let text = format!("{} KiB are left on the disk of {shown}: make room", left >> 10);
+            Finding::risk("disk", text)
         }
-        None => {}
-    }
+        false => Finding::good("disk", format!("{} MiB are left", left >> 20)),
+    }));
     // The check of the file reports a refusal.
-    if let Standing::Doubtful(why) = standing(&path, keeps) {
+    if let Ok(Some(why)) = doubt(path, keeps) {
         findings.push(Finding::risk(
             "disk",
             format!(

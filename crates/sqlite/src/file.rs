@@ -1,13 +1,11 @@
 //! The file of a SQLite store: created for its owner only, and opened so that commits are durable.
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use uidring::adapter::Chain;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::files::create_folder;
@@ -22,47 +20,53 @@ use super::names::Names;
 use super::opener::{Opener, check_is_at};
 use super::patience::{Patience, Wait};
 use super::read_only;
-use super::volume::{Keeps, Standing, standing};
+use super::volume::{Keeps, doubt};
 
 /// A SQLite file, and how to open it.
 #[derive(Clone, Debug)]
 pub struct StoreFile {
-    kind: Kind,
-    path: PathBuf,
-    patience: Patience,
-    opener: Option<Opener>,
-    keeps: Keeps,
-    names: Arc<Names>,
-    creates: bool,
-    foreign: bool,
+    pub kind: &'static Kind,
+    pub path: PathBuf,
+    /// How long operations wait for other processes.
+    pub patience: Patience,
+    pub opener: Option<Opener>,
+    pub keeps: Keeps,
+    pub names: Arc<Names>,
+    /// Whether the first use may create the file.
+    pub creates: bool,
+    /// Whether it may be a database of the caller's own program.
+    pub foreign: bool,
     /// Whether the file is in the user's data directory.
-    is_default: bool,
+    pub is_default: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    Workers,
-    Segments,
+/// What a file is used for.
+#[derive(Debug, PartialEq)]
+pub struct Kind {
+    pub what: &'static str,
+    pub default_name: &'static str,
+    /// What comes from the file.
+    pub gives: &'static str,
+    /// The command that creates it.
+    pub command: &'static str,
 }
 
-impl Kind {
-    pub fn what(self) -> &'static str {
-        match self {
-            Self::Workers => "the worker file",
-            Self::Segments => "the segment file",
-        }
-    }
+pub static WORKERS: Kind = Kind {
+    what: "the worker file",
+    default_name: "workers.db",
+    gives: "worker ids come",
+    command: "worker init",
+};
 
-    pub fn default_name(self) -> &'static str {
-        match self {
-            Self::Workers => "workers.db",
-            Self::Segments => "segments.db",
-        }
-    }
-}
+pub static SEGMENTS: Kind = Kind {
+    what: "the segment file",
+    default_name: "segments.db",
+    gives: "segments come",
+    command: "segment create TAG --step S",
+};
 
 impl StoreFile {
-    pub fn new(kind: Kind, path: PathBuf) -> Self {
+    pub fn new(kind: &'static Kind, path: PathBuf) -> Self {
         Self {
             kind,
             path,
@@ -76,43 +80,9 @@ impl StoreFile {
         }
     }
 
-    pub fn with_opener(mut self, opener: Option<Opener>) -> Self {
-        self.opener = opener;
-        self
-    }
-
-    /// Allows the first use to create the file.
-    pub fn with_creation(self, creates: bool) -> Self {
-        Self { creates: self.creates || creates, ..self }
-    }
-
-    /// Allows a database of the caller's own program.
-    pub fn in_foreign(self, foreign: bool) -> Self {
-        Self { foreign, ..self }
-    }
-
-    pub fn for_ordinal(self) -> Self {
-        Self { keeps: Keeps::PodsOrdinal, ..self }
-    }
-
-    /// Limits how long operations wait for other processes.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = self.patience.at_most(patience);
-        self
-    }
-
-    /// Returns the default file in a folder of the user's.
-    pub fn in_folder(kind: Kind, folder: &Path) -> Self {
-        let file = Self::new(kind, folder.join(kind.default_name())).with_creation(true);
-        Self { is_default: true, ..file }
-    }
-
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns what errors of tables call the file.
+    pub fn place(&self) -> String {
+        self.path.display().to_string()
     }
 
     /// Returns a command of the program, with the option that names the file.
@@ -145,7 +115,6 @@ impl StoreFile {
     pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
         let path = self.existing_path()?;
         self.check_place(&path)?;
-        self.check_names(&path)?;
         self.checked(&path, "opened", Some(table))
     }
 
@@ -172,14 +141,9 @@ impl StoreFile {
             return made.map(|()| T::default()).map_err(|error| self.io_error("created", error));
         }
         self.check_names(&path)?;
-        let look = |connection: &Connection| {
-            format::recognise(connection, self.foreign)?;
-            let is_ours = format::check_ours(connection)?;
-            format::check_integrity(connection, None)?;
-            match is_ours {
-                true => Ok((format::last_commit(connection)?, work(connection)?)),
-                false => Ok((Commit::default(), T::default())),
-            }
+        let look = |connection: &Connection| match format::check(connection, self.foreign)? {
+            true => Ok((format::last_commit(connection)?, work(connection)?)),
+            false => Ok((Commit::default(), T::default())),
         };
         let count = beside(&path, commits::END);
         // Read the count first: a commit is in the database before it is counted.
@@ -189,23 +153,16 @@ impl StoreFile {
             commits::refuse_lost(last, counted, &count).map(|()| done)
         };
         // Retry once, in case another process was writing.
-        let done = self.patiently(|| compared().or_else(|_| compared()));
-        done.map_err(|problem| self.error("read", problem))
+        self.patiently("read", || compared().or_else(|_| compared()))
     }
 
     /// Refuses a path whose folder is missing, unless it is the default: a file at a mistyped path would hand out the
     /// ids of the right one.
     pub fn check_folder(&self, path: &Path) -> Result<(), Error> {
-        match path.parent() {
-            Some(folder) if !self.is_default && !folder.exists() => {
-                let problem = format!(
-                    "there is no folder {}: correct the path, or create it",
-                    folder.display()
-                );
-                Err(self.error_from("created", StoreErrorKind::NotFound, problem, None))
-            }
-            _ => Ok(()),
-        }
+        let missing = path.parent().filter(|folder| !self.is_default && !folder.exists());
+        let Some(folder) = missing.map(Path::display) else { return Ok(()) };
+        let problem = format!("there is no folder {folder}: correct the path, or create it");
+        Err(self.error_from("created", StoreErrorKind::NotFound, problem, None))
     }
 
     /// Refuses a file that has a second name.
@@ -215,36 +172,44 @@ impl StoreFile {
 
     /// Refuses a place where another file would hand out the same ids, and warns if that is only possible.
     fn check_place(&self, path: &Path) -> Result<(), Error> {
-        match standing(path, self.keeps) {
-            Standing::Refused(why) => {
-                return Err(self.error_from("used", StoreErrorKind::Denied, why, None));
-            }
-            Standing::Doubtful(sign) => warn_once(format!(
+        let doubt = doubt(path, self.keeps);
+        if let Some(sign) = doubt.map_err(|why| self.error("used", Problem::Denied(why)))? {
+            warn_once(format!(
                 "{} is on the root of a container ({sign}), which is a disk: if that ends with the container, the \
                  next one hands out the same ids, as other containers do; name a file on a volume, or use a \
                  server. UIDRING_CONTAINER=0 says that this is no container",
                 self.path.display()
-            )),
-            Standing::Fine => {}
+            ));
         }
         Ok(())
     }
 
-    /// Runs `work` in a write transaction, in which all tables exist. Commits if it returns `Ok(Ok(_))`.
-    pub fn write<T, E>(
+    /// Runs `work` in a write transaction, in which all tables exist. Commits if it succeeds.
+    pub fn write<T>(
         &self,
-        connection: &mut Connection,
-        work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
-    ) -> Result<Result<T, E>, Error> {
-        self.try_write(connection, work).map_err(|problem| self.error("written", problem))
+        opened: &mut Opened,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Error> {
+        self.write_if(opened, |_| true, work)
     }
 
-    /// Like [`write`](Self::write), but returns the problem itself.
-    pub fn try_write<T, E>(
+    /// Like [`write`](Self::write), but rolls back what `commits` refuses.
+    pub fn write_if<T>(
+        &self,
+        opened: &mut Opened,
+        commits: impl FnOnce(&T) -> bool,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Error> {
+        let done = self.try_write(&mut opened.connection, commits, work);
+        done.map_err(|problem| self.error("written", problem))
+    }
+
+    fn try_write<T>(
         &self,
         connection: &mut Connection,
-        work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
-    ) -> Result<Result<T, E>, Problem> {
+        commits: impl FnOnce(&T) -> bool,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         // Links are resolved, as in the name of SQLite's log.
         let path = connection.path().map_or_else(|| self.path.clone(), PathBuf::from);
         let mut wait = Wait::new(self.patience);
@@ -253,13 +218,13 @@ impl StoreFile {
         connection.busy_timeout(wait.left().min(self.patience.standstill))?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
-        if let Kind::Segments = self.kind {
+        if *self.kind == SEGMENTS {
             dedicated::refuse(&transaction, "segments")?;
         }
         let last = format::last_commit(&transaction)?;
         count.check(last, &path)?;
         let done = work(&transaction)?;
-        if done.is_ok() {
+        if commits(&done) {
             let commit = last.next();
             format::finish(&transaction, commit)?;
             transaction.commit()?;
@@ -274,28 +239,25 @@ impl StoreFile {
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
         let path = self.existing_path()?;
-        self.check_names(&path)?;
-        let connection = self.checked(&path, "read", None)?;
-        self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.error("read", problem))
+        let opened = self.checked(&path, "read", None)?;
+        self.patiently("read", || Ok(work(&opened.connection)?))
     }
 
     /// Like [`with_existing`](Self::with_existing), for work that only reads and needs no right to write.
     pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let done = self.with_existing(&work);
-        let is_denied = |error: &Error| matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
-        if self.opener.is_some() || !done.as_ref().is_err_and(is_denied) {
-            return done;
+        match &done {
+            Err(Error::Store(error))
+                if error.kind() == StoreErrorKind::Denied && self.opener.is_none() => {}
+            _ => return done,
         }
         let path = self.existing_path()?;
-        self.check_names(&path)?;
         let read = |connection: &Connection| {
-            format::recognise(connection, self.foreign)?;
-            format::check_ours(connection)?;
-            format::check_integrity(connection, None)?;
+            format::check(connection, self.foreign)?;
             Ok(work(connection)?)
         };
         // The first refusal says more.
-        self.patiently(|| read_only::read(&path, read)).or(done)
+        self.patiently("read", || read_only::read(&path, read)).or(done)
     }
 
     fn checked(
@@ -312,48 +274,38 @@ impl StoreFile {
         let connect = || {
             let connection = self.connect(path)?;
             format::check_ours(&connection)?;
-            match table {
-                Some(table) if !format::has(&connection, table)? => {
-                    let code = ffi::Error::new(ffi::SQLITE_ERROR);
-                    let problem = Some(format!("no such table: {table}"));
-                    return Err(rusqlite::Error::SqliteFailure(code, problem).into());
-                }
-                _ => format::check_integrity(&connection, table)?,
-            }
+            format::check_integrity(&connection, table)?;
             Ok(connection)
         };
-        let done = self.patiently(connect).map_err(|problem| self.error(action, problem));
-        done.map(|connection| Opened { connection, _entry: entry })
+        Ok(Opened { connection: self.patiently(action, connect)?, _entry: entry })
     }
 
     /// Returns an absolute path. SQLite reads `:memory:`, or an empty name, as a database without a file, and all of
     /// these hand out the same numbers.
     pub fn absolute_path(&self) -> Result<PathBuf, Error> {
-        check_path(self.kind.what(), &self.path)?;
+        check_path(self.kind.what, &self.path)?;
         path::absolute(&self.path).map_err(|error| self.io_error("opened", error))
     }
 
+    /// Returns the path of a file that exists and has no second name.
     fn existing_path(&self) -> Result<PathBuf, Error> {
         let path = self.absolute_path()?;
         if self.exists(&path)? {
-            return Ok(path);
+            return self.check_names(&path).map(|()| path);
         }
-        let command = self.command(match self.kind {
-            Kind::Workers => "worker init",
-            Kind::Segments => "segment create TAG --step S",
-        });
+        let or = match !self.creates && *self.kind == WORKERS {
+            true => ", or `?mode=rwc` after the path in its URL (in Rust, `.create(true)`)",
+            false => "",
+        };
         let problem = match self.path.to_string_lossy().contains('?') {
             // The user may have written it as in a URL.
             true => "there is no such file: a path in Rust has no parameters. To create the file, remove what \
                      follows the `?`, and call `.create(true)`"
                 .into(),
-            false => {
-                let or = match (self.creates, self.kind) {
-                    (true, _) | (_, Kind::Segments) => "",
-                    (false, Kind::Workers) => ", or `?mode=rwc` after the path in its URL (in Rust, `.create(true)`)",
-                };
-                format!("there is no such file. If the path is right, create it: by {command}{or}")
-            }
+            false => format!(
+                "there is no such file. If the path is right, create it: by {}{or}",
+                self.command(self.kind.command)
+            ),
         };
         Err(self.error_from("opened", StoreErrorKind::NotFound, problem, None))
     }
@@ -367,18 +319,15 @@ impl StoreFile {
         let problem = match (found, left) {
             (Found::File, _) => return Ok(true),
             (Found::Nothing, None) => return Ok(false),
-            (Found::Empty, _) => EMPTY.into(),
-            (Found::Other(what), _) => {
-                let problem = format!("that is {what}; name a file");
-                return Err(self.error("used", Problem::Denied(problem)));
-            }
-            (Found::Nothing, Some(left)) => format!(
+            (Found::Empty, _) => Problem::Unusable(EMPTY.into()),
+            (Found::Other(what), _) => Problem::Denied(format!("that is {what}; name a file")),
+            (Found::Nothing, Some(left)) => Problem::Unusable(format!(
                 "{} exists, but the file is gone: a new file would repeat ids. Find the file, or see \
                  docs/sqlite.md",
                 left.display()
-            ),
+            )),
         };
-        Err(self.error("used", Problem::Unusable(problem)))
+        Err(self.error("used", problem))
     }
 
     fn create(&self, path: &Path) -> Result<(), Error> {
@@ -391,9 +340,10 @@ impl StoreFile {
             create_folder(folder).map_err(explain)?;
         }
         let new = NewFile::for_path(path).map_err(explain)?;
-        let mut connection = self.checked(new.path(), "created", None)?;
-        prepare_new(&mut connection).map_err(|problem| self.error("created", problem))?;
-        drop(connection);
+        let mut opened = self.checked(&new.0, "created", None)?;
+        let prepared = prepare_new(&mut opened.connection);
+        prepared.map_err(|problem| self.error("created", problem))?;
+        drop(opened);
         new.link(path).map_err(explain)
     }
 
@@ -431,14 +381,18 @@ impl StoreFile {
 
     /// Retries while the file is busy. SQLite's own busy timeout does not cover the switch of a new file to write-ahead
     /// logging, which many processes may attempt at once.
-    fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
+    fn patiently<T>(
+        &self,
+        action: &'static str,
+        mut attempt: impl FnMut() -> Result<T, Problem>,
+    ) -> Result<T, Error> {
         let mut wait = Wait::new(self.patience);
         loop {
             match attempt() {
                 Err(Problem::Sqlite(error))
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                         && wait.go_on(()).is_ok() => {}
-                done => return done,
+                done => return done.map_err(|problem| self.error(action, problem)),
             }
         }
     }
@@ -463,20 +417,6 @@ const EMPTY: &str = "the file is empty: it was cut off, or another program creat
 pub struct Opened {
     connection: Connection,
     _entry: Entry,
-}
-
-impl Deref for Opened {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.connection
-    }
-}
-
-impl DerefMut for Opened {
-    fn deref_mut(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
 }
 
 /// Refuses a connection whose commits might not be durable. SQLite silently ignores a setting that it cannot apply.
@@ -505,16 +445,16 @@ mod tests {
 
     #[test]
     fn sqlites_special_names_are_files_here() {
-        let file = StoreFile::new(Kind::Workers, ":memory:".into());
+        let file = StoreFile::new(&WORKERS, ":memory:".into());
         assert!(file.absolute_path().expect("a path").is_absolute());
-        assert!(StoreFile::new(Kind::Segments, PathBuf::new()).open_or_create().is_err());
+        assert!(StoreFile::new(&SEGMENTS, PathBuf::new()).open_or_create().is_err());
     }
 
     #[test]
     fn a_commit_reaches_the_disk_before_it_returns() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"));
-        commits_last(&file.open_or_create().expect("made"));
+        let file = StoreFile::new(&WORKERS, folder.path().join("a.db"));
+        commits_last(&file.open_or_create().expect("made").connection);
     }
 
     #[test]
@@ -526,9 +466,9 @@ mod tests {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
             Ok(connection)
         };
-        let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"))
-            .with_opener(Some(Opener(Arc::new(careless))));
-        let connection = file.open_or_create().expect("made");
+        let mut file = StoreFile::new(&WORKERS, folder.path().join("a.db"));
+        file.opener = Some(Opener(Arc::new(careless)));
+        let connection = file.open_or_create().expect("made").connection;
         commits_last(&connection);
         let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER);
         assert!(triggers.expect("known"));

@@ -5,10 +5,14 @@
 use std::io;
 use std::process;
 
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, Transaction};
+use uidring::Error;
 
 use super::columns::unsigned;
 use super::patience::GaveUp;
+
+/// All tables but `UIDRING_FILE`.
+const TABLES: [&str; 3] = ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"];
 
 /// The version of the tables. Files of other versions are refused.
 const VERSION: i64 = 1;
@@ -59,55 +63,38 @@ const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     ONLY_WORKER_ID INTEGER
 )";
 
-/// A trigger and indexes, by name. An index is a copy of its columns that `integrity_check` compares with the table.
-const GUARDS: [(&str, &str); 3] = [
-    (
-        "UIDRING_NODE_LAST",
-        "CREATE TRIGGER IF NOT EXISTS UIDRING_NODE_LAST AFTER INSERT ON WORKER_NODE BEGIN
-         UPDATE UIDRING_FILE SET LAST_WORKER_ID = MAX(LAST_WORKER_ID, NEW.ID); END",
-    ),
-    (
-        "UIDRING_LEASE_COPY",
-        "CREATE INDEX IF NOT EXISTS UIDRING_LEASE_COPY
-         ON UIDRING_LEASE (WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE)",
-    ),
-    (
-        "UIDRING_SEGMENT_COPY",
-        "CREATE INDEX IF NOT EXISTS UIDRING_SEGMENT_COPY ON leaf_alloc (biz_tag, max_id)",
-    ),
-];
+/// A trigger and indexes. An index is a copy of its columns that `integrity_check` compares with the table.
+const GUARDS: &str = "
+    CREATE TRIGGER IF NOT EXISTS UIDRING_NODE_LAST AFTER INSERT ON WORKER_NODE BEGIN
+        UPDATE UIDRING_FILE SET LAST_WORKER_ID = MAX(LAST_WORKER_ID, NEW.ID); END;
+    CREATE INDEX IF NOT EXISTS UIDRING_LEASE_COPY
+        ON UIDRING_LEASE (WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE);
+    CREATE INDEX IF NOT EXISTS UIDRING_SEGMENT_COPY ON leaf_alloc (biz_tag, max_id);
+";
 
 /// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    Sqlite(rusqlite::Error),
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
     /// The file with the count of commits failed.
-    Count(io::Error),
+    #[error(transparent)]
+    Count(#[from] io::Error),
     /// Other processes keep the file locked.
-    Locked(GaveUp),
+    #[error(transparent)]
+    Locked(#[from] GaveUp),
     /// The file is damaged, or of another version or program.
+    #[error("{0}")]
     Unusable(String),
     /// The file must not be used as it is.
+    #[error("{0}")]
     Denied(String),
     /// No worker ids are left.
+    #[error("{0}")]
     UsedUp(String),
-}
-
-impl From<rusqlite::Error> for Problem {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<GaveUp> for Problem {
-    fn from(gave_up: GaveUp) -> Self {
-        Self::Locked(gave_up)
-    }
-}
-
-impl From<io::Error> for Problem {
-    fn from(error: io::Error) -> Self {
-        Self::Count(error)
-    }
+    /// An error that says all to the caller.
+    #[error(transparent)]
+    Told(#[from] Error),
 }
 
 pub fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
@@ -120,7 +107,7 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     if has(connection, "UIDRING_FILE")? {
         return Ok(());
     }
-    for table in ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"] {
+    for table in TABLES {
         if has(connection, table)? {
             return unusable(format!(
                 "it has a table {table} and no table UIDRING_FILE with its version: this uidring uses version \
@@ -154,34 +141,41 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     )))
 }
 
-/// Returns whether the file has our tables. Refuses other versions of them, and a file that has lost some.
-pub fn check_ours(connection: &Connection) -> Result<bool, Problem> {
-    let is_ours = is_ours(connection)?;
-    for table in ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"] {
-        if is_ours && !has(connection, table)? {
-            return unusable(format!("it is damaged: its table {table} is gone; {DAMAGED}"));
-        }
-    }
+/// Checks all of a file, and returns whether it has our tables.
+pub fn check(connection: &Connection, foreign: bool) -> Result<bool, Problem> {
+    recognise(connection, foreign)?;
+    let is_ours = check_ours(connection)?;
+    check_integrity(connection, None)?;
     Ok(is_ours)
 }
 
-/// Returns whether the file has our tables. Refuses other versions of them.
-fn is_ours(connection: &Connection) -> Result<bool, Problem> {
+/// Returns whether the file has our tables. Refuses other versions of them, and a file that has lost some.
+pub fn check_ours(connection: &Connection) -> Result<bool, Problem> {
     if !has(connection, "UIDRING_FILE")? {
         return Ok(false);
     }
-    let mut rows = connection.prepare("SELECT VERSION FROM UIDRING_FILE")?;
-    let versions: Vec<Option<i64>> =
-        rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    match versions[..] {
-        [Some(VERSION)] => Ok(true),
+    let versions = integers(connection, "SELECT VERSION FROM UIDRING_FILE")?;
+    let known = match versions[..] {
+        [Some(VERSION)] => Ok(()),
         [Some(other)] => unusable(format!(
             "it has version {other}, and this uidring uses version {VERSION}: use the uidring that made it"
         )),
         _ => unusable(format!(
             "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"
         )),
+    };
+    known?;
+    for table in TABLES {
+        if !has(connection, table)? {
+            return unusable(format!("it is damaged: its table {table} is gone; {DAMAGED}"));
+        }
     }
+    Ok(true)
+}
+
+/// Returns the first column of all rows.
+fn integers(connection: &Connection, select: &str) -> rusqlite::Result<Vec<Option<i64>>> {
+    connection.prepare(select)?.query_map([], |row| row.get(0))?.collect()
 }
 
 pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
@@ -193,7 +187,7 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place, which would \
                            repeat ids: follow \"Damage\" in docs/sqlite.md";
 
-/// Checks the structure of the file, or of one table, and compares indexes with tables.
+/// Checks the structure of the file, or of one table, which must exist, and compares indexes with tables.
 pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(), Problem> {
     let sql = match table {
         Some(table) => format!("PRAGMA integrity_check({table})"),
@@ -208,21 +202,13 @@ pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(
 
 /// Creates the tables in a new file, and any guards that are missing.
 pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
-    if !is_ours(transaction)? {
+    if !check_ours(transaction)? {
         for table in [WORKER_NODE, UIDRING_LEASE, LEAF_ALLOC, UIDRING_FILE] {
             transaction.execute_batch(table)?;
         }
         transaction.execute("INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, 0, 0, NULL)", [VERSION])?;
     }
-    let names = GUARDS.map(|(name, _)| format!("'{name}'")).join(", ");
-    let sql = format!("SELECT COUNT(*) FROM sqlite_master WHERE name IN ({names})");
-    let guards: i64 = transaction.query_row(&sql, [], |row| row.get(0))?;
-    if guards != GUARDS.len() as i64 {
-        for (_, guard) in GUARDS {
-            transaction.execute_batch(guard)?;
-        }
-    }
-    Ok(())
+    Ok(transaction.execute_batch(GUARDS)?)
 }
 
 /// The number of a commit, counted from the file's first, and its random word.
@@ -253,45 +239,22 @@ pub fn finish(transaction: &Transaction<'_>, commit: Commit) -> rusqlite::Result
     transaction.execute(finish, values).map(drop)
 }
 
-/// Returns the greatest worker id that was ever handed out, or 0. Fails if the counter and its copy differ.
+/// Returns the greatest worker id that was ever handed out, or 0. Fails if SQLite's counter of `WORKER_NODE`, its copy
+/// and the rows contradict each other.
 pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
-    let counter = counter(transaction)?;
-    let last: i64 =
-        transaction.query_row("SELECT LAST_WORKER_ID FROM UIDRING_FILE", [], |row| row.get(0))?;
-    if counter == last {
+    let counter = "SELECT IIF(TYPEOF(seq) = 'integer', seq, NULL) FROM sqlite_sequence
+                   WHERE name = 'WORKER_NODE' COLLATE NOCASE";
+    let counter = integers(transaction, counter)?;
+    let rows = "SELECT LAST_WORKER_ID, (SELECT IFNULL(MIN(ID), 0) FROM WORKER_NODE),
+                (SELECT IFNULL(MAX(ID), 0) FROM WORKER_NODE) FROM UIDRING_FILE";
+    let (last, lowest, greatest): (i64, i64, i64) =
+        transaction.query_row(rows, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let is_counted = counter == [Some(last)] || counter.is_empty() && last == 0;
+    if is_counted && last >= 0 && lowest >= 0 && greatest <= last {
         return Ok(last);
     }
     unusable(format!(
-        "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and the last \
-         worker id was {last}; {DAMAGED}"
+        "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter:?}, its rows go from {lowest} to \
+         {greatest}, and the last worker id was {last}; {DAMAGED}"
     ))
-}
-
-/// Returns SQLite's counter of `WORKER_NODE`. Fails if a row is above it or negative.
-fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
-    let mut rows = transaction.prepare(
-        "SELECT IIF(TYPEOF(seq) = 'integer', seq, NULL) FROM sqlite_sequence
-         WHERE name = 'WORKER_NODE' COLLATE NOCASE",
-    )?;
-    let counters: Vec<Option<i64>> =
-        rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    let counter = match counters[..] {
-        [] => 0,
-        [Some(counter)] if counter >= 0 => counter,
-        _ => {
-            let found = format!("the counters {counters:?} of WORKER_NODE");
-            return unusable(format!("it is damaged: it holds {found}; {DAMAGED}"));
-        }
-    };
-    let ends = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE";
-    let ends = transaction.query_row(ends, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let (first, last): (Option<i64>, Option<i64>) = ends.unwrap_or_default();
-    if first.unwrap_or(0) < 0 || last.unwrap_or(0) > counter {
-        let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
-        return unusable(format!(
-            "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and its \
-             rows go from {first} to {last}; {DAMAGED}"
-        ));
-    }
-    Ok(counter)
 }

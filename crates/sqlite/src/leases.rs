@@ -5,19 +5,18 @@ mod rows;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::Transaction;
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
-use uidring_store::leases::{self, Denial, Horizon, LeaseOptions, LeaseRow, LeaseTable};
+use uidring_store::leases::{self, Denial, LeaseOptions, LeaseRow, LeaseTable};
 use uidring_store::sql::{LOWEST_LEASE, NEWEST_NODE};
 
-pub use self::rows::Acquiring;
-use self::rows::{foreign, read};
+pub use self::rows::FileLease;
+use self::rows::{foreign, read, row};
 use crate::columns::optional_unsigned;
 use crate::dedicated;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
-use crate::format::{self, Problem};
 use crate::range;
 
 /// The table `UIDRING_LEASE` in a SQLite file, for the processes of one host.
@@ -60,50 +59,32 @@ impl SqliteLeases {
 
     /// The file.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.file.path
     }
 
     /// Fails where a start would fail, as far as can be seen without changing anything. `only` is the worker id of an
     /// ordinal.
     pub(crate) fn check(&self, layout: &Layout, only: Option<u64>) -> Result<(), Error> {
-        let fingerprint = layout.to_string();
-        let denial = self.file.check(|connection| {
+        self.file.check(|connection| {
             if let Some(worker_id) = only {
-                dedicated::check(connection, worker_id)?;
+                dedicated::is_new(connection, worker_id)?;
             }
-            Ok(foreign(connection, &fingerprint)?)
-        })?;
-        let place = || self.file.path().display().to_string();
-        denial.map_or(Ok(()), |denial| Err(denial.error(place(), layout)))
-    }
-
-    fn rows(&self, worker_id: Option<u64>) -> Result<Vec<LeaseRow>, Error> {
-        let id = worker_id.map(u64::cast_signed);
-        let rows = self.file.read(|connection| {
-            connection
-                .prepare(&DIALECT.list_leases())?
-                .query_map((id, id), read)?
-                .collect::<rusqlite::Result<Vec<_>>>()
-        })?;
-        Ok(leases::readable(rows, &self.file.path().display()))
+            match foreign(connection, &layout.to_string())? {
+                Some(denial) => Err(denial.error(self.file.place(), layout).into()),
+                None => Ok(()),
+            }
+        })
     }
 
     /// Runs a statement that fences or frees a worker id.
     fn end(&self, worker_id: u64, update: &str) -> Result<LeaseRow, Error> {
-        let mut connection = self.file.open("UIDRING_LEASE")?;
-        let changed = self.file.write(&mut connection, |transaction| {
-            let id = worker_id.cast_signed();
-            let row = transaction.query_row(&DIALECT.list_leases(), (id, id), read).optional()?;
-            // SQLite would turn a token that is too great into a floating point number.
-            if let Some(Err(flaw)) = row {
-                return format::unusable(flaw);
-            }
-            Ok(Ok::<_, Error>(transaction.execute(update, [id])?))
-        })??;
-        drop(connection);
-        let row = self.rows(Some(worker_id))?.pop();
-        let place = self.file.path().display().to_string();
-        leases::changed_row(row, changed == 1, worker_id, place)
+        self.file.write(&mut self.file.open("UIDRING_LEASE")?, |transaction| {
+            // Refuse a damaged row: SQLite would turn a token that is too great into a floating point number.
+            row(transaction, worker_id)?;
+            let changed = transaction.execute(update, [worker_id.cast_signed()])?;
+            let row = row(transaction, worker_id)?;
+            Ok(leases::changed_row(row, changed == 1, worker_id, self.file.place())?)
+        })
     }
 }
 
@@ -115,17 +96,20 @@ impl WorkerSource for SqliteLeases {
 
 impl LeaseTable for SqliteLeases {
     fn create(&self) -> Result<(), Error> {
-        let mut connection = self.file.open_or_create()?;
-        self.file.write(&mut connection, |_| Ok(Ok(())))?
+        self.file.write(&mut self.file.open_or_create()?, |_| Ok(()))
     }
 
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error> {
-        let acquiring = Acquiring::new(self.file.clone(), options.length());
-        leases::acquire(acquiring, request, options)
+        let lease = FileLease::new(self.file.clone(), options.length(), None);
+        leases::acquire(lease, request, options)
     }
 
     fn list(&self) -> Result<Vec<LeaseRow>, Error> {
-        self.rows(None)
+        let rows: Vec<_> = self.file.read(|connection| {
+            let all = [None::<i64>; 2];
+            connection.prepare(&DIALECT.list_leases())?.query_map(all, read)?.collect()
+        })?;
+        Ok(leases::readable(rows, &self.file.place()))
     }
 
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error> {
@@ -144,38 +128,34 @@ impl LeaseTable for SqliteLeases {
     ) -> Result<(), Error> {
         let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
-        let mut connection = self.file.open("WORKER_NODE")?;
-        let done = self.file.write(&mut connection, |transaction| {
-            add_used(transaction, &worker_ids, &fingerprint, horizon)
-        })?;
-        let place = self.file.path().display().to_string();
-        done.map_err(|denial| denial.error(place, layout))
+        self.file.write(&mut self.file.open("WORKER_NODE")?, |transaction| {
+            if let Some(denial) = denial(transaction, &worker_ids, &fingerprint)? {
+                return Err(denial.error(self.file.place(), layout).into());
+            }
+            let mut insert = transaction.prepare(&DIALECT.insert_free_lease())?;
+            for worker_id in worker_ids {
+                let [id, tick, sequence] =
+                    [worker_id, horizon.tick, horizon.sequence].map(u64::cast_signed);
+                insert.execute((id, tick, sequence, &fingerprint))?;
+            }
+            Ok(())
+        })
     }
 }
 
-/// Adds free rows, unless a layout, a range or an existing row forbids it.
-fn add_used(
+/// Returns why these worker ids cannot be leased: by a layout, a range or an existing row.
+fn denial(
     transaction: &Transaction<'_>,
     worker_ids: &RangeInclusive<u64>,
     fingerprint: &str,
-    horizon: Horizon,
-) -> Result<Result<(), Denial>, Problem> {
+) -> rusqlite::Result<Option<Denial>> {
     if let Some(denial) = foreign(transaction, fingerprint)? {
-        return Ok(Err(denial));
+        return Ok(Some(denial));
     }
     let (first, last) = (*worker_ids.start(), *worker_ids.end());
     let newest = transaction.query_row(NEWEST_NODE, [], |row| optional_unsigned(row, 0))?;
     let ids = [first, last].map(u64::cast_signed);
     let leased = transaction.query_row(LOWEST_LEASE, ids, |row| optional_unsigned(row, 0))?;
     let range = range::recorded(transaction)?;
-    if let Err(denial) = Denial::check_reuse(first, last, newest, leased, range) {
-        return Ok(Err(denial));
-    }
-    let mut insert = transaction.prepare(&DIALECT.insert_free_lease())?;
-    for worker_id in worker_ids.clone() {
-        let [id, tick, sequence] =
-            [worker_id, horizon.tick, horizon.sequence].map(u64::cast_signed);
-        insert.execute((id, tick, sequence, fingerprint))?;
-    }
-    Ok(Ok(()))
+    Ok(Denial::check_reuse(first, last, newest, leased, range).err())
 }

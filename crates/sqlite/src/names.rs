@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use uidring::adapter::log;
+use uidring_store::warn_once;
 
 use super::create::remove_temporary_names;
 use super::format::Problem;
@@ -17,15 +17,13 @@ use super::volume;
 
 /// What is known of a file's names while one of its tables is in use.
 ///
-/// Both flags are Relaxed: they order no other reads. A `Once` would make a forked child wait for a thread of its
-/// parent.
+/// The flag is Relaxed: it orders no other reads. A `Once` would make a forked child wait for a thread of its parent.
 #[derive(Debug, Default)]
 pub struct Names {
     /// The file had a single name when it was checked. A later one is allowed here, because processes that use it are
     /// refused. If the file is moved, opened, and linked back, two processes may each find a single name. Their
     /// [counts](super::commits) of commits reveal that, but not always before ids repeat (see docs/sqlite.md).
     was_alone: AtomicBool,
-    warned: AtomicBool,
 }
 
 impl Names {
@@ -38,13 +36,10 @@ impl Names {
         if !self.was_alone.load(Ordering::Relaxed) {
             return Err(Problem::Denied(found));
         }
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            log!(
-                warn,
-                "{}: {found}. This was not so when the file was opened; the next start is refused",
-                path.display()
-            );
-        }
+        warn_once(format!(
+            "{}: {found}. This was not so when the file was opened; the next start is refused",
+            path.display()
+        ));
         Ok(())
     }
 }

@@ -10,7 +10,8 @@ use uidring_store::{LeaseRow, TableError};
 
 use crate::SqliteLeases;
 use crate::file::StoreFile;
-use crate::leases::Acquiring;
+use crate::leases::FileLease;
+use crate::volume::Keeps;
 
 /// How long a start keeps trying after the end of a lease.
 const MORE: Duration = Duration::from_secs(5);
@@ -50,7 +51,8 @@ pub struct SqliteOrdinal {
 
 impl SqliteOrdinal {
     pub(crate) fn of(file: StoreFile, ordinal: Ordinal) -> Self {
-        Self { leases: SqliteLeases::of(file.for_ordinal()), ordinal }
+        let file = StoreFile { keeps: Keeps::PodsOrdinal, ..file };
+        Self { leases: SqliteLeases::of(file), ordinal }
     }
 
     /// Sets how the worker id is leased, as [`SqliteLeases::options`] does.
@@ -66,7 +68,7 @@ impl SqliteOrdinal {
         }
         match self.leases.list().as_deref() {
             Ok([LeaseRow { owner, state: LeaseState::Held(until), renewed, .. }]) => {
-                let place = self.leases.path().display().to_string();
+                let place = self.leases.file.place();
                 let (owner, until) = (owner.clone(), *until);
                 Error::from(match *renewed > begun {
                     true => TableError::HolderAlive { place, worker_id, owner, until },
@@ -84,9 +86,9 @@ impl WorkerSource for SqliteOrdinal {
         let SqliteLeases { file, options } = self.leases.clone();
         let length = options.length();
         let options = options.wait_at_least(length.saturating_add(MORE));
-        let acquiring = Acquiring::new(file, length).only(worker_id);
+        let lease = FileLease::new(file, length, Some(worker_id));
         let begun = SystemClock.now();
-        let lease = leases::acquire(acquiring, request, &options);
+        let lease = leases::acquire(lease, request, &options);
         lease.map(Worker::from).map_err(|error| self.explain(worker_id, begun, error))
     }
 }

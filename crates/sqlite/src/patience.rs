@@ -1,5 +1,6 @@
 //! How long to wait for other processes at a file, and how.
 
+use std::error::Error;
 use std::fmt;
 use std::thread;
 use std::time::Duration;
@@ -86,6 +87,8 @@ pub struct GaveUp {
     changes: u64,
     standstill: Duration,
 }
+
+impl Error for GaveUp {}
 
 impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

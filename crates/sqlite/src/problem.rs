@@ -3,53 +3,35 @@
 use std::io::{self, ErrorKind};
 
 use rusqlite::ErrorCode;
-use uidring::adapter::Chain;
 use uidring::{Error, StoreErrorKind};
 
 use super::SqliteError;
 use super::commits;
 use super::disk;
-use super::file::{Kind, StoreFile};
+use super::file::StoreFile;
 use super::format::{DAMAGED, Problem};
 
 impl StoreFile {
     pub fn error(&self, action: &'static str, problem: Problem) -> Error {
-        let (kind, problem) = match problem {
-            Problem::Sqlite(error) => return self.sqlite_error(action, error),
+        let refused = |kind, text| self.error_from("used", kind, text, None);
+        match problem {
+            Problem::Sqlite(error) => {
+                let (kind, advice) = self.advice(&error);
+                self.error_from(action, kind, advice, Some(once(error).into()))
+            }
             Problem::Count(error) => {
-                let (kind, advice) = match error.kind() {
-                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
-                        StoreErrorKind::Denied,
-                        "must be a file that is writable for this user, and no link",
-                    ),
-                    ErrorKind::IsADirectory => (StoreErrorKind::Denied, "must be a file"),
-                    ErrorKind::Unsupported => {
-                        (StoreErrorKind::Denied, "must be on a file system with locks (flock)")
-                    }
-                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                        (StoreErrorKind::Unreachable, "needs space; free some")
-                    }
-                    _ => (StoreErrorKind::Unreachable, "could not be used"),
-                };
+                let (kind, advice) = advice_on_count(error.kind());
                 let advice = format!("the file of the same name with {} {advice}", commits::END);
-                return self.error_from(action, kind, advice, Some(error.into()));
+                self.error_from(action, kind, advice, Some(error.into()))
             }
             Problem::Locked(gave_up) => {
-                let problem = gave_up.to_string();
-                return self.error_from(action, StoreErrorKind::TimedOut, problem, None);
+                self.error_from(action, StoreErrorKind::TimedOut, gave_up.to_string(), None)
             }
-            Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
-            Problem::Denied(problem) => (StoreErrorKind::Denied, problem),
-            Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
-        };
-        self.error_from("used", kind, problem, None)
-    }
-
-    /// Repeats an error, for requests that were not tried after it.
-    pub fn repeated(&self, error: &SqliteError) -> Error {
-        let SqliteError::File { action, problem, kind, source, .. } = error;
-        let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
-        self.error_from(action, *kind, format!("{problem}{}", cause.unwrap_or_default()), None)
+            Problem::Unusable(problem) => refused(StoreErrorKind::Corrupt, problem),
+            Problem::Denied(problem) => refused(StoreErrorKind::Denied, problem),
+            Problem::UsedUp(problem) => refused(StoreErrorKind::Exhausted, problem),
+            Problem::Told(error) => error,
+        }
     }
 
     pub fn error_from(
@@ -59,7 +41,7 @@ impl StoreFile {
         problem: String,
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Error {
-        let (what, path) = (self.kind().what(), self.path().to_owned());
+        let (what, path) = (self.kind.what, self.path.clone());
         Error::from(SqliteError::File { what, path, action, problem, kind, source })
     }
 
@@ -72,33 +54,19 @@ impl StoreFile {
         self.error_from(action, kind, String::new(), Some(error.into()))
     }
 
-    fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
-        let text = error.to_string();
-        let error = once(error);
+    fn advice(&self, error: &rusqlite::Error) -> (StoreErrorKind, String) {
         let (kind, advice) = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => (StoreErrorKind::Unreachable, "free some space"),
             Some(ErrorCode::SystemIoFailure) => {
-                let left = disk::bytes_left(self.path());
+                let left = disk::bytes_free(&self.path).filter(|left| *left < disk::LITTLE);
                 let text = left.map(|left| {
                     format!("its disk may be full ({left} bytes are left); free some space")
                 });
-                let text = text.unwrap_or_default();
-                return self.error_from(
-                    action,
-                    StoreErrorKind::Unreachable,
-                    text,
-                    Some(error.into()),
-                );
+                return (StoreErrorKind::Unreachable, text.unwrap_or_default());
             }
             Some(ErrorCode::OutOfMemory) => (StoreErrorKind::Unreachable, ""),
             Some(ErrorCode::DatabaseCorrupt) => {
-                let advice = format!("it is damaged: {DAMAGED}");
-                return self.error_from(
-                    action,
-                    StoreErrorKind::Corrupt,
-                    advice,
-                    Some(error.into()),
-                );
+                return (StoreErrorKind::Corrupt, format!("it is damaged: {DAMAGED}"));
             }
             Some(ErrorCode::NotADatabase) => (
                 StoreErrorKind::Corrupt,
@@ -111,26 +79,38 @@ impl StoreFile {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 (StoreErrorKind::Denied, "file and folder must be writable for this user")
             }
-            _ if !text.contains("no such table") => (StoreErrorKind::Other, ""),
-            _ => {
-                let (ids, command) = match self.kind() {
-                    _ if text.contains("no such table: UIDRING_LEASE") => {
-                        ("worker ids are leased", "worker init --leases")
-                    }
-                    Kind::Workers => ("worker ids come", "worker init"),
-                    Kind::Segments => ("segments come", "segment create TAG --step S"),
-                };
-                let command = self.command(command);
-                let advice = format!("name the file that {ids} from, or make the table: {command}");
-                return self.error_from(
-                    action,
-                    StoreErrorKind::NotFound,
-                    advice,
-                    Some(error.into()),
-                );
-            }
+            _ => return self.advice_on_table(&error.to_string()),
         };
-        self.error_from(action, kind, advice.into(), Some(error.into()))
+        (kind, advice.into())
+    }
+
+    fn advice_on_table(&self, error: &str) -> (StoreErrorKind, String) {
+        let (ids, command) = match error {
+            _ if !error.contains("no such table") => return (StoreErrorKind::Other, String::new()),
+            _ if error.contains("no such table: UIDRING_LEASE") => {
+                ("worker ids are leased", "worker init --leases")
+            }
+            _ => (self.kind.gives, self.kind.command),
+        };
+        let command = self.command(command);
+        let advice = format!("name the file that {ids} from, or make the table: {command}");
+        (StoreErrorKind::NotFound, advice)
+    }
+}
+
+fn advice_on_count(error: ErrorKind) -> (StoreErrorKind, &'static str) {
+    match error {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            (StoreErrorKind::Denied, "must be a file that is writable for this user, and no link")
+        }
+        ErrorKind::IsADirectory => (StoreErrorKind::Denied, "must be a file"),
+        ErrorKind::Unsupported => {
+            (StoreErrorKind::Denied, "must be on a file system with locks (flock)")
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            (StoreErrorKind::Unreachable, "needs space; free some")
+        }
+        _ => (StoreErrorKind::Unreachable, "could not be used"),
     }
 }
 

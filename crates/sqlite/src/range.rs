@@ -1,7 +1,7 @@
 //! The range of worker ids of a file, in the table `UIDRING_RANGE`. Recording a range creates the table.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
-use uidring_store::{RangeRefusal, WorkerRange};
+use uidring_store::WorkerRange;
 
 use crate::columns::unsigned;
 use crate::dedicated;
@@ -30,13 +30,15 @@ pub fn recorded(connection: &Connection) -> rusqlite::Result<Option<WorkerRange>
 pub fn record(
     transaction: &Transaction<'_>,
     range: WorkerRange,
-) -> Result<Result<(), RangeRefusal>, Problem> {
+    place: String,
+) -> Result<(), Problem> {
     dedicated::refuse(transaction, "other worker ids")?;
     let newest = format::last_worker_id(transaction)?.cast_unsigned();
     let found = recorded(transaction)?;
     let checked = range.check_new(found, Some(newest).filter(|newest| *newest > 0));
-    if found.is_some() || checked.is_err() {
-        return Ok(checked);
+    checked.map_err(|refusal| refusal.error(place, range))?;
+    if found.is_some() {
+        return Ok(());
     }
     transaction.execute_batch(UIDRING_RANGE)?;
     let [first, last] = [range.first(), range.last()].map(u64::cast_signed);
@@ -44,5 +46,5 @@ pub fn record(
     if first > 1 {
         transaction.execute(&DIALECT.insert_seed(), (first - 1, range.to_string()))?;
     }
-    Ok(Ok(()))
+    Ok(())
 }

@@ -1,10 +1,10 @@
 //! Reads the file with an account that may only read it.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::create::beside;
@@ -22,22 +22,19 @@ pub fn read<T>(
     work: impl FnOnce(&Connection) -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     let before = unlogged(path);
-    let mut name = uri(path);
-    if before.is_some() {
-        name.push_str("?immutable=1");
-    }
+    let encoded = percent_encode(path.as_os_str().as_encoded_bytes(), PLAIN);
+    let name = format!("file:{encoded}{}", if before.is_some() { "?immutable=1" } else { "" });
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(name, flags)?;
     check_is_at(&connection, path)?;
     let done = work(&connection)?;
-    match before.is_none() || unlogged(path) == before {
-        true => Ok(done),
-        false => {
-            Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None).into())
-        }
+    if before.is_some() && unlogged(path) != before {
+        let busy = ffi::Error::new(ffi::SQLITE_BUSY);
+        return Err(rusqlite::Error::SqliteFailure(busy, None).into());
     }
+    Ok(done)
 }
 
 /// Returns what changes when somebody writes to a file without a log.
@@ -49,17 +46,5 @@ fn unlogged(path: &Path) -> Option<(SystemTime, u64)> {
     Some((found.modified().ok()?, found.len()))
 }
 
-/// Returns the path as part of SQLite's URI.
-fn uri(path: &Path) -> String {
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(*byte));
-            }
-            // Writing into a string cannot fail.
-            byte => drop(write!(uri, "%{byte:02X}")),
-        }
-    }
-    uri
-}
+/// What a path may have in SQLite's URI as it is, besides letters and digits.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.');

@@ -5,7 +5,7 @@ mod load;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row, Transaction};
+use rusqlite::{OptionalExtension, Params, Row, Transaction};
 use uidring::Error;
 use uidring::segment::{SegmentTag, TagNumber};
 use uidring_store::sql::INSERT_TAG;
@@ -38,17 +38,13 @@ use crate::format::{self, Problem};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteSegments {
-    file: StoreFile,
+    pub(crate) file: StoreFile,
 }
 
 impl SqliteSegments {
-    pub(crate) fn of(file: StoreFile) -> Self {
-        Self { file }
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.file.path
     }
 
     /// Fails where a start would fail, as far as can be seen without changing anything. Returns the names of the tags.
@@ -66,28 +62,18 @@ impl SqliteSegments {
         &self,
         tag: &str,
         step: Option<i64>,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<usize>,
+        statement: &str,
+        values: impl Params,
     ) -> Result<SegmentTag, Error> {
-        let mut connection = self.file.open("leaf_alloc")?;
-        self.file.write(&mut connection, |transaction| {
-            let find = DIALECT.find_tag();
-            let Some(found) = transaction.query_row(&find, [tag], self::tag).optional()? else {
-                return Ok(Err(no_such_tag(tag)));
-            };
-            if let Err(unreadable) = end_of(&found) {
-                return Ok(Err(unreadable));
+        self.file.write(&mut self.file.open("leaf_alloc")?, |transaction| {
+            let found = find(transaction, tag)?.ok_or_else(|| no_such_tag(tag))?;
+            end_of(&found)?;
+            change_row(transaction, tag, statement, values)?;
+            if let Some(step) = step {
+                check_kept(transaction, tag, found.max_id, step)?;
             }
-            match change(transaction)? {
-                1 => {
-                    check_kept(transaction, tag, step.map(|step| (found.max_id, step)))?;
-                    Ok(Ok(found))
-                }
-                rows => format::unusable(format!(
-                    "a change of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the \
-                     primary key"
-                )),
-            }
-        })?
+            Ok(found)
+        })
     }
 }
 
@@ -95,16 +81,13 @@ impl SegmentTable for SqliteSegments {
     /// Creates the file and the table if they are missing.
     fn create_tag(&self, new: &NewSegmentTag) -> Result<(), Error> {
         let (tag, start, step, description) = new.columns();
-        let mut connection = self.file.open_or_create()?;
-        self.file.write(&mut connection, |transaction| {
-            let find = DIALECT.find_tag();
-            if let Some(found) = transaction.query_row(&find, [tag], self::tag).optional()? {
-                return Ok(Err(NewSegmentTag::exists(found)));
+        self.file.write(&mut self.file.open_or_create()?, |transaction| {
+            if let Some(found) = find(transaction, tag)? {
+                return Err(NewSegmentTag::exists(found).into());
             }
             transaction.execute(INSERT_TAG, (tag, start, step, description))?;
-            check_kept(transaction, tag, Some((Ok(start), step)))?;
-            Ok(Ok(()))
-        })?
+            check_kept(transaction, tag, Ok(start), step)
+        })
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
@@ -115,17 +98,44 @@ impl SegmentTable for SqliteSegments {
 
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error> {
         let step = check_step(step)?;
-        self.change(tag, Some(step), |transaction| {
-            let update =
-                "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?";
-            transaction.execute(update, (step, tag))
-        })
+        let update =
+            "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?";
+        self.change(tag, Some(step), update, (step, tag))
     }
 
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
-        self.change(tag, None, |transaction| {
-            transaction.execute("DELETE FROM leaf_alloc WHERE biz_tag = ?", [tag])
-        })
+        self.change(tag, None, "DELETE FROM leaf_alloc WHERE biz_tag = ?", [tag])
+    }
+}
+
+fn find(transaction: &Transaction<'_>, tag: &str) -> rusqlite::Result<Option<SegmentTag>> {
+    transaction.query_row(&DIALECT.find_tag(), [tag], self::tag).optional()
+}
+
+/// Returns `max_id` and step of a tag.
+fn numbers(
+    transaction: &Transaction<'_>,
+    tag: &str,
+) -> rusqlite::Result<Option<(TagNumber, TagNumber)>> {
+    let select = "SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?";
+    transaction
+        .prepare_cached(select)?
+        .query_row([tag], |row| Ok((number(row.get_ref(0)?), number(row.get_ref(1)?))))
+        .optional()
+}
+
+/// Runs a statement that changes a tag's row.
+fn change_row(
+    transaction: &Transaction<'_>,
+    tag: &str,
+    statement: &str,
+    values: impl Params,
+) -> Result<(), Problem> {
+    match transaction.prepare_cached(statement)?.execute(values)? {
+        1 => Ok(()),
+        rows => format::unusable(format!(
+            "a change of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the primary key"
+        )),
     }
 }
 
@@ -133,21 +143,19 @@ impl SegmentTable for SqliteSegments {
 fn check_kept(
     transaction: &Transaction<'_>,
     tag: &str,
-    wanted: Option<(TagNumber, i64)>,
+    max_id: TagNumber,
+    step: i64,
 ) -> Result<(), Problem> {
-    let Some((max_id, step)) = wanted else { return Ok(()) };
-    let now = transaction.query_row(&DIALECT.find_tag(), [tag], self::tag).optional()?;
-    let [now_max_id, now_step] =
-        [now.as_ref().map(|now| now.max_id), now.as_ref().map(|now| now.step)];
-    if (now_max_id, now_step) == (Some(max_id), Some(Ok(step))) {
+    let now = numbers(transaction, tag)?;
+    if now == Some((max_id, Ok(step))) {
         return Ok(());
     }
     format::unusable(format!(
         "tag `{tag}` was to have max_id {} and step {step}, and reads {} and {}: leaf_alloc has to be without triggers \
          that change it",
         shown(Some(max_id)),
-        shown(now_max_id),
-        shown(now_step)
+        shown(now.map(|(max_id, _)| max_id)),
+        shown(now.map(|(_, step)| step))
     ))
 }
 
@@ -191,13 +199,12 @@ mod tests {
     use uidring_testkit::chain;
 
     use super::*;
-    use crate::file::Kind;
     use crate::{SqliteStore, TableError};
 
     fn new_file() -> (tempfile::TempDir, SqliteSegments) {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = StoreFile::in_folder(Kind::Segments, &folder.path().join("a/b"));
-        (folder, SqliteSegments::of(file))
+        let store = SqliteStore::in_folder(&folder.path().join("a/b"));
+        (folder, store.segments())
     }
 
     fn new_tag(tag: &str, step: u64) -> NewSegmentTag {
@@ -293,7 +300,8 @@ mod tests {
         let (_folder, store) = new_file();
         store.create_tag(&new_tag("a", 10)).expect("created");
         let patience = std::time::Duration::from_millis(300);
-        let mut store = SqliteSegments { file: store.file.with_patience(patience) };
+        let patient = store.file.patience.at_most(patience);
+        let mut store = SqliteSegments { file: StoreFile { patience: patient, ..store.file } };
         let other = Connection::open(store.path()).expect("opens");
         other.execute_batch("BEGIN IMMEDIATE").expect("locks");
         let wanted = [(); 20].map(|()| SegmentRequest { tag: "a".into(), step: 0 });

@@ -9,7 +9,7 @@ use uidring::Error;
 use uidring::worker::Ordinal;
 use uidring_store::files::data_folder;
 
-use super::file::{Kind, StoreFile};
+use super::file::{Kind, SEGMENTS, StoreFile, WORKERS};
 use super::opener::Opener;
 use super::{SqliteLeases, SqliteOrdinal, SqliteSegments, SqliteWorkerNodes};
 
@@ -36,30 +36,21 @@ use super::{SqliteLeases, SqliteOrdinal, SqliteSegments, SqliteWorkerNodes};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteStore {
-    files: Files,
-    opener: Option<Opener>,
-    creates: bool,
-    foreign: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Files {
-    File(PathBuf),
-    /// The folder with a file for each kind.
-    Folder(PathBuf),
+    /// The file of the worker ids. The segments are in the same file, or in the default one beside it.
+    workers: StoreFile,
 }
 
 /// The path of the worker file.
 impl fmt::Display for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path(Kind::Workers).display())
+        write!(f, "{}", self.workers.path.display())
     }
 }
 
 impl SqliteStore {
     /// Returns the store in this file, which must exist unless [`create`](Self::create) is set.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self::of(Files::File(path.into()))
+        Self { workers: StoreFile::new(&WORKERS, path.into()) }
     }
 
     /// Sets whether the first use creates a missing file, in a folder that exists. By default a missing file is an
@@ -69,7 +60,7 @@ impl SqliteStore {
     /// [`SegmentTable::create_tag`](uidring_store::SegmentTable::create_tag) always create it.
     #[must_use]
     pub fn create(mut self, creates: bool) -> Self {
-        self.creates = creates;
+        self.workers.creates = creates || self.workers.is_default;
         self
     }
 
@@ -77,7 +68,7 @@ impl SqliteStore {
     /// tables and write-ahead logging. By default another program's database is an error.
     #[must_use]
     pub fn foreign(mut self, foreign: bool) -> Self {
-        self.foreign = foreign;
+        self.workers.foreign = foreign;
         self
     }
 
@@ -92,11 +83,13 @@ impl SqliteStore {
     /// [`TableError::DataDirectory`](uidring_store::TableError::DataDirectory) if no data directory is known, or `$HOME`
     /// or `$XDG_DATA_HOME` is not an absolute path.
     pub fn in_data_directory() -> Result<Self, Error> {
-        Ok(Self::of(Files::Folder(data_folder()?)))
+        Ok(Self::in_folder(&data_folder()?))
     }
 
-    fn of(files: Files) -> Self {
-        Self { files, opener: None, creates: false, foreign: false }
+    /// Returns the store in the default files in this folder.
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        let workers = StoreFile::new(&WORKERS, folder.join(WORKERS.default_name));
+        Self { workers: StoreFile { creates: true, is_default: true, ..workers } }
     }
 
     /// Sets the function that opens the files, for a VFS, a key (SQLCipher) or other settings of your own.
@@ -127,46 +120,34 @@ impl SqliteStore {
         mut self,
         open: impl Fn(&Path) -> rusqlite::Result<Connection> + Send + Sync + 'static,
     ) -> Self {
-        self.opener = Some(Opener(Arc::new(open)));
+        self.workers.opener = Some(Opener(Arc::new(open)));
         self
     }
 
     /// Returns the table `WORKER_NODE`, with a new worker id for each start.
     pub fn worker_nodes(&self) -> SqliteWorkerNodes {
-        SqliteWorkerNodes::of(self.file(Kind::Workers))
+        SqliteWorkerNodes { file: self.file(&WORKERS) }
     }
 
     /// Returns the table `UIDRING_LEASE`, with worker ids that are held, renewed and released.
     pub fn leases(&self) -> SqliteLeases {
-        SqliteLeases::of(self.file(Kind::Workers))
+        SqliteLeases::of(self.file(&WORKERS))
     }
 
     /// Returns the leased worker id of this ordinal. The file is for it alone, on its pod's volume.
     pub fn ordinal(&self, ordinal: Ordinal) -> SqliteOrdinal {
-        SqliteOrdinal::of(self.file(Kind::Workers), ordinal)
+        SqliteOrdinal::of(self.file(&WORKERS), ordinal)
     }
 
     /// Returns the table `leaf_alloc`, with segments of dense numbers.
     pub fn segments(&self) -> SqliteSegments {
-        SqliteSegments::of(self.file(Kind::Segments))
+        SqliteSegments { file: self.file(&SEGMENTS) }
     }
 
-    pub(crate) fn is_default(&self) -> bool {
-        matches!(self.files, Files::Folder(_))
-    }
-
-    pub(crate) fn path(&self, kind: Kind) -> PathBuf {
-        match &self.files {
-            Files::File(path) => path.clone(),
-            Files::Folder(folder) => folder.join(kind.default_name()),
-        }
-    }
-
-    pub(crate) fn file(&self, kind: Kind) -> StoreFile {
-        let file = match &self.files {
-            Files::File(path) => StoreFile::new(kind, path.clone()),
-            Files::Folder(folder) => StoreFile::in_folder(kind, folder),
-        };
-        file.with_opener(self.opener.clone()).with_creation(self.creates).in_foreign(self.foreign)
+    pub(crate) fn file(&self, kind: &'static Kind) -> StoreFile {
+        let StoreFile { path, is_default, .. } = &self.workers;
+        let path = if *is_default { path.with_file_name(kind.default_name) } else { path.clone() };
+        // Each table finds out by itself whether the file has a second name.
+        StoreFile { kind, path, names: Arc::default(), ..self.workers.clone() }
     }
 }

@@ -7,17 +7,6 @@ use std::path::{Path, PathBuf};
 
 use super::container::{self, Container};
 
-/// The verdict on a folder.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// No objection.
-    Fine,
-    /// On a container's root that is a whole disk, perhaps of a virtual machine. Holds the sign of the container.
-    Doubtful(String),
-    /// Others would hand out the same ids, or an older state of the file could come back. Holds the reason.
-    Refused(String),
-}
-
 /// What the file in a folder is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
@@ -29,59 +18,39 @@ pub enum Keeps {
 
 /// File systems that several hosts may use at once. SQLite shares its log through memory, which works on one host only,
 /// and two hosts may get the same lock.
-const OF_MANY_HOSTS: [&str; 14] = [
-    "afs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "gfs2",
-    "glusterfs",
-    "gpfs",
-    "lustre",
-    "ncpfs",
-    "nfs",
-    "nfs4",
-    "ocfs2",
-    "smb3",
-    "smbfs",
-];
+const OF_MANY_HOSTS: &str =
+    "afs beegfs ceph cifs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 smb3 smbfs";
 
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// Where Kubernetes keeps volumes that end with their pod.
 const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
 
-/// Judges the folder of this file. Neither needs to exist.
-pub fn standing(file: &Path, keeps: Keeps) -> Standing {
+/// Judges the folder of this file. Neither needs to exist. Returns the sign of a container if the folder is doubtful: on
+/// the container's root, which is a whole disk, perhaps of a virtual machine.
+///
+/// # Errors
+///
+/// Why others would hand out the same ids, or an older state of the file could come back.
+pub fn doubt(file: &Path, keeps: Keeps) -> Result<Option<String>, String> {
     let folder = file.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
     let folder = folder.unwrap_or_else(|| PathBuf::from("/"));
-    match container::detect() {
-        Ok(container) => judge(mounts().as_deref(), &folder, container.as_ref(), keeps),
-        Err(why) => Standing::Refused(why),
-    }
+    judge(mounts().as_deref(), &folder, container::detect()?.as_ref(), keeps)
 }
 
 /// Returns whether something is mounted at the file itself. The list of mounts is for kernels before Linux 5.8; a
 /// process without `/proc` does not see it.
 pub fn is_mount_point(file: &Path) -> bool {
-    is_mount_root(file) || is_listed(file)
-}
-
-#[cfg(target_os = "linux")]
-fn is_mount_root(file: &Path) -> bool {
-    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    let found = statx(CWD, file, AtFlags::empty(), StatxFlags::empty());
-    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_mount_root(_: &Path) -> bool {
-    false
-}
-
-fn is_listed(file: &Path) -> bool {
-    let Ok(file) = fs::canonicalize(file) else { return false };
-    mounts().is_some_and(|mounts| is_mounted(&mounts, &file))
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+        let found = statx(CWD, file, AtFlags::empty(), StatxFlags::empty());
+        if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+            return true;
+        }
+    }
+    let file = fs::canonicalize(file).ok();
+    file.zip(mounts()).is_some_and(|(file, mounts)| is_mounted(&mounts, &file))
 }
 
 fn is_mounted(mounts: &str, file: &Path) -> bool {
@@ -98,13 +67,13 @@ fn judge(
     folder: &Path,
     container: Option<&Container>,
     keeps: Keeps,
-) -> Standing {
+) -> Result<Option<String>, String> {
     let sign = container.map(|container| &*container.sign);
     let is_pod = container.is_some_and(|container| container.is_pod);
     let is_ordinals = keeps == Keeps::PodsOrdinal;
     let Some(mount) = mounts.and_then(|mounts| mount_of(mounts, folder)) else {
-        let Some(sign) = sign.filter(|_| cfg!(target_os = "linux")) else { return Standing::Fine };
-        return Standing::Refused(format!(
+        let Some(sign) = sign.filter(|_| cfg!(target_os = "linux")) else { return Ok(None) };
+        return Err(format!(
             "this process runs in a container ({sign}), and /proc/self/mountinfo does not say whether the \
              file is on a volume; {REMEDY}"
         ));
@@ -114,29 +83,29 @@ fn judge(
     if is_ordinals || sign.is_some() {
         // Nobody has a list of the FUSE file systems that hosts share.
         let is_unknown = is_ordinals && kind.starts_with("fuse.");
-        if OF_MANY_HOSTS.contains(&name) || is_unknown {
-            return Standing::Refused(format!(
+        if OF_MANY_HOSTS.split(' ').any(|one| one == name) || is_unknown {
+            return Err(format!(
                 "its volume at {point} is of type {kind}, which several hosts may use at once, and locks there \
                  exclude nobody for sure; use a volume that is attached to one host (ReadWriteOncePod)"
             ));
         }
         if IN_MEMORY.contains(&name) {
-            return Standing::Refused(format!(
+            return Err(format!(
                 "{point} is in memory ({kind}), and a start after its end would repeat ids; {REMEDY}"
             ));
         }
         if mount.root.contains(EMPTY_DIR) {
-            return Standing::Refused(format!(
+            return Err(format!(
                 "{point} is an emptyDir, which ends with its pod, and the next pod would repeat ids; use a \
                  volume that stays (volumeClaimTemplates)"
             ));
         }
     }
-    let Some(sign) = sign.filter(|_| point == "/") else { return Standing::Fine };
+    let Some(sign) = sign.filter(|_| point == "/") else { return Ok(None) };
     if mount.is_disk() && !is_pod {
-        return Standing::Doubtful(sign.into());
+        return Ok(Some(sign.into()));
     }
-    Standing::Refused(format!(
+    Err(format!(
         "it would be in the container's own file system, of type {kind}, which ends with the container, and \
          each container has another ({sign}): the same ids would be handed out again; {REMEDY}"
     ))
@@ -211,12 +180,16 @@ mod tests {
         Container { sign: "the sign".into(), is_pod }
     }
 
-    fn in_pod(folder: &str, keeps: Keeps) -> Standing {
+    type Verdict = Result<Option<String>, String>;
+
+    const FINE: Verdict = Ok(None);
+
+    fn in_pod(folder: &str, keeps: Keeps) -> Verdict {
         judge(Some(POD), Path::new(folder), Some(&container(true)), keeps)
     }
 
-    fn is_refused(standing: Standing, words: &[&str]) {
-        let Standing::Refused(text) = standing else { panic!("{words:?}: {standing:?}") };
+    fn is_refused(verdict: Verdict, words: &[&str]) {
+        let Err(text) = verdict else { panic!("{words:?}: {verdict:?}") };
         assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
     }
 
@@ -224,7 +197,7 @@ mod tests {
     fn a_container_keeps_files_on_volumes_alone() {
         for keeps in [Keeps::HostsIds, Keeps::PodsOrdinal] {
             for folder in ["/data", "/data/uidring", "/with space", "/twice/a"] {
-                assert_eq!(in_pod(folder, keeps), Standing::Fine, "{folder}");
+                assert_eq!(in_pod(folder, keeps), FINE, "{folder}");
             }
             is_refused(in_pod("/root/.local/share", keeps), &["overlay", "the sign", "volume"]);
             is_refused(in_pod("/database", keeps), &["overlay"]);
@@ -240,12 +213,12 @@ mod tests {
             let bucket =
                 judge(Some(&bucket), Path::new("/data/inner"), Some(&container(true)), keeps);
             match keeps {
-                Keeps::HostsIds => assert_eq!(bucket, Standing::Fine),
+                Keeps::HostsIds => assert_eq!(bucket, FINE),
                 Keeps::PodsOrdinal => is_refused(bucket, &["fuse.s3fs"]),
             }
             let unknown = judge(None, Path::new("/data"), Some(&container(false)), keeps);
             is_refused(unknown, &["mountinfo", "the sign"]);
-            assert_eq!(judge(None, Path::new("/data"), None, keeps), Standing::Fine);
+            assert_eq!(judge(None, Path::new("/data"), None, keeps), FINE);
         }
     }
 
@@ -258,14 +231,14 @@ mod tests {
         let at = |folder: &str, container: Option<&Container>, keeps| {
             judge(Some(&machine), Path::new(folder), container, keeps)
         };
-        assert_eq!(at("/var/lib", None, Keeps::HostsIds), Standing::Fine);
-        assert_eq!(at("/var/lib", None, Keeps::PodsOrdinal), Standing::Fine);
-        assert_eq!(at("/tmp", None, Keeps::HostsIds), Standing::Fine);
+        assert_eq!(at("/var/lib", None, Keeps::HostsIds), FINE);
+        assert_eq!(at("/var/lib", None, Keeps::PodsOrdinal), FINE);
+        assert_eq!(at("/tmp", None, Keeps::HostsIds), FINE);
         is_refused(at("/tmp", None, Keeps::PodsOrdinal), &["/tmp", "tmpfs"]);
         is_refused(at("/home/x", None, Keeps::PodsOrdinal), &["nfs4"]);
         // The disk is the same for every use.
         for keeps in [Keeps::HostsIds, Keeps::PodsOrdinal] {
-            let doubtful = Standing::Doubtful("the sign".into());
+            let doubtful = Ok(Some("the sign".into()));
             assert_eq!(at("/var/lib", Some(&container(false)), keeps), doubtful);
             is_refused(at("/var/lib", Some(&container(true)), keeps), &["the sign", "volume"]);
         }
@@ -280,10 +253,10 @@ mod tests {
             "1 0 253:5 /rootfs / rw - ext4 /dev/mapper/docker-253:0-5c rw",
             "1 0 8:1 /var/lib/lxc/a/rootfs / rw - ext4 /dev/sda1 rw",
         ] {
-            let standing =
+            let verdict =
                 judge(Some(root), Path::new("/a"), Some(&container(false)), Keeps::HostsIds);
-            is_refused(standing, &["the sign"]);
-            assert_eq!(judge(Some(root), Path::new("/a"), None, Keeps::HostsIds), Standing::Fine);
+            is_refused(verdict, &["the sign"]);
+            assert_eq!(judge(Some(root), Path::new("/a"), None, Keeps::HostsIds), FINE);
         }
     }
 

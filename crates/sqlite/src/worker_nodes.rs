@@ -22,17 +22,13 @@ use crate::range;
 /// generated key is the worker id of one start, and never used again.
 #[derive(Clone, Debug)]
 pub struct SqliteWorkerNodes {
-    file: StoreFile,
+    pub(crate) file: StoreFile,
 }
 
 impl SqliteWorkerNodes {
-    pub(crate) fn of(file: StoreFile) -> Self {
-        Self { file }
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.file.path
     }
 }
 
@@ -49,25 +45,22 @@ impl WorkerTable for SqliteWorkerNodes {
     /// row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let mut connection = self.file.open_to_use()?;
-        let place = self.path().display().to_string();
-        let (worker_id, range) = self.file.write(&mut connection, |transaction| {
+        let place = self.file.place();
+        let (worker_id, range) = self.file.write(&mut self.file.open_to_use()?, |transaction| {
             let range = range::recorded(transaction)?;
             let next = insert_node(transaction, &node)?;
             let fitting = Fitting::new(layout, range);
-            Ok(match fitting.has(next) {
+            match fitting.has(next) {
                 true => Ok((next, range)),
-                false => Err(fitting.error(place.clone(), next)),
-            })
-        })??;
-        drop(connection);
+                false => Err(fitting.error(place.clone(), next).into()),
+            }
+        })?;
         announce_end(&place, layout, range, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {
-        let mut connection = self.file.open_or_create()?;
-        self.file.write(&mut connection, |_| Ok(Ok(())))?
+        self.file.write(&mut self.file.open_or_create()?, |_| Ok(()))
     }
 
     fn range(&self) -> Result<Option<WorkerRange>, Error> {
@@ -75,9 +68,9 @@ impl WorkerTable for SqliteWorkerNodes {
     }
 
     fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
-        let mut connection = self.file.open_to_use()?;
-        let done = self.file.write(&mut connection, |write| range::record(write, range))?;
-        done.map_err(|refusal| refusal.error(self.path().display().to_string(), range))
+        self.file.write(&mut self.file.open_to_use()?, |transaction| {
+            range::record(transaction, range, self.file.place())
+        })
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
@@ -166,12 +159,11 @@ mod tests {
 
     use super::*;
     use crate::SqliteStore;
-    use crate::file::Kind;
 
     fn new_file() -> (tempfile::TempDir, SqliteWorkerNodes) {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = StoreFile::in_folder(Kind::Workers, &folder.path().join("a/b"));
-        (folder, SqliteWorkerNodes::of(file))
+        let store = SqliteStore::in_folder(&folder.path().join("a/b"));
+        (folder, store.worker_nodes())
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! Loads segments from a SQLite file.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::Transaction;
 use uidring::Error;
 use uidring::segment::{
     LoadError, Loaded, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring_store::{MOST_TOGETHER, SegmentTable};
 
-use super::{SqliteSegments, number, shown};
+use super::{SqliteSegments, change_row, check_kept, numbers};
 use crate::file::Opened;
-use crate::format::{self, Problem};
+use crate::format::Problem;
+
+/// A reserved range, or why the tag has none.
+type Reserved = Result<LoadedSegment, LoadError>;
 
 impl SegmentStore for SqliteSegments {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
@@ -17,121 +20,73 @@ impl SegmentStore for SqliteSegments {
     }
 
     fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
-        let (mut connection, mut busy) = (None, None::<Error>);
+        let mut call = Call { segments: self, opened: None, busy: None };
         let starts = (0..).step_by(MOST_TOGETHER);
         for (start, requests) in starts.zip(wanted.chunks(MOST_TOGETHER)) {
-            if busy.is_none() && requests.len() > 1 {
-                match self.load_together(&mut connection, requests) {
-                    Ok(done) => {
-                        (start..).zip(done).for_each(|(index, done)| loaded(index, done));
-                        continue;
-                    }
-                    Err(LoadError::Store(error)) => busy = Some(error),
-                    // One of the requests may be the cause: try each alone.
-                    Err(_) => {}
-                }
-            }
-            for (index, request) in (start..).zip(requests) {
-                // The file's lock is the same for all tags, so wait for it only once.
-                if let Some(again) = busy.take() {
-                    busy = again.store().map(|error| self.file.repeated(error));
-                    loaded(index, Err(LoadError::Store(again)));
-                    continue;
-                }
-                let done = self.load_one(&mut connection, request);
-                if let Err(LoadError::Store(error)) = &done {
-                    busy = error.store().map(|error| self.file.repeated(error));
-                }
-                loaded(index, done);
-            }
+            call.load(start, requests, loaded);
         }
     }
 }
 
-impl SqliteSegments {
-    /// Reserves a range and commits it to the disk.
-    fn load_one(
-        &self,
-        connection: &mut Option<Opened>,
-        request: &SegmentRequest,
-    ) -> Result<LoadedSegment, LoadError> {
-        let opened = self.opened(connection)?;
-        let done = self.file.try_write(opened, |transaction| reserve(transaction, request));
-        done.map_err(|problem| self.load_error(problem))?
-    }
+/// A call of [`load`](SegmentStore::load).
+struct Call<'a> {
+    segments: &'a SqliteSegments,
+    /// The connection, which the first load opens.
+    opened: Option<Opened>,
+    /// A failure that may pass. The file's lock is the same for all tags, so wait for it only once.
+    busy: Option<Error>,
+}
 
-    /// Reserves a range for each request in one commit.
-    fn load_together(
-        &self,
-        connection: &mut Option<Opened>,
-        requests: &[SegmentRequest],
-    ) -> Result<Vec<Result<LoadedSegment, LoadError>>, LoadError> {
-        let opened = self.opened(connection)?;
-        let done = self.file.try_write(opened, |transaction| {
-            let done = requests.iter().map(|request| reserve(transaction, request));
-            let done = done.collect::<Result<Vec<_>, Problem>>()?;
-            Ok(if done.iter().any(Result::is_ok) { Ok(done) } else { Err(done) })
-        });
-        Ok(done.map_err(|problem| self.load_error(problem))?.unwrap_or_else(|refused| refused))
-    }
-
-    /// Returns the connection of a call, which the first load opens.
-    fn opened<'a>(&self, connection: &'a mut Option<Opened>) -> Result<&'a mut Opened, LoadError> {
-        match connection {
-            Some(opened) => Ok(opened),
-            none => Ok(none.insert(self.file.open("leaf_alloc").map_err(file_error)?)),
+impl Call<'_> {
+    fn load(&mut self, start: usize, requests: &[SegmentRequest], loaded: &mut Loaded<'_>) {
+        let done = match &self.busy {
+            Some(error) => Err(error.clone()),
+            None => self.reserve(requests),
+        };
+        match done {
+            Ok(done) => (start..).zip(done).for_each(|(index, done)| loaded(index, done)),
+            Err(error) if error.may_pass() => {
+                let indexes = (start..).take(requests.len());
+                indexes.for_each(|index| loaded(index, Err(LoadError::Store(error.clone()))));
+                self.busy = Some(error);
+            }
+            // One of the requests may be the cause: try each alone.
+            Err(_) if requests.len() > 1 => {
+                let alone = (start..).zip(requests.chunks(1));
+                alone.for_each(|(index, request)| self.load(index, request, loaded));
+            }
+            Err(error) => loaded(start, Err(LoadError::Refused(error))),
         }
     }
 
-    /// Tells problems that may pass, such as a lock or a full disk, from those that do not.
-    fn load_error(&self, problem: Problem) -> LoadError {
-        let error = self.file.error("written", problem);
-        let may_pass = matches!(&error, Error::Store(error) if error.may_pass());
-        if may_pass { LoadError::Store(error) } else { LoadError::Refused(error) }
+    /// Reserves a range for each request, in one commit.
+    fn reserve(&mut self, requests: &[SegmentRequest]) -> Result<Vec<Reserved>, Error> {
+        let file = &self.segments.file;
+        let opened = match &mut self.opened {
+            Some(opened) => opened,
+            none => none.insert(file.open("leaf_alloc")?),
+        };
+        file.write_if(
+            opened,
+            |done: &Vec<Reserved>| done.iter().any(Result::is_ok),
+            |transaction| requests.iter().map(|request| reserve(transaction, request)).collect(),
+        )
     }
 }
 
-fn reserve(
-    transaction: &Transaction<'_>,
-    request: &SegmentRequest,
-) -> Result<Result<LoadedSegment, LoadError>, Problem> {
+fn reserve(transaction: &Transaction<'_>, request: &SegmentRequest) -> Result<Reserved, Problem> {
     let tag = &request.tag;
-    let row = transaction
-        .prepare_cached("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1")?
-        .query_row([tag], |row| Ok((number(row.get_ref(0)?), number(row.get_ref(1)?))))
-        .optional()?;
-    let Some((max_id, step)) = row else {
+    let Some((max_id, step)) = numbers(transaction, tag)? else {
         return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() }));
     };
     let range = match request.range(max_id, step) {
         Ok(range) => range,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let mut update = transaction.prepare_cached(
-        "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
-         WHERE biz_tag = ?2 AND max_id = ?3",
-    )?;
-    let rows = update.execute(params![range.end.cast_signed(), tag, range.start.cast_signed()])?;
-    if rows != 1 {
-        return format::unusable(format!(
-            "a load of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the primary key"
-        ));
-    }
-    let look = "SELECT max_id FROM leaf_alloc WHERE biz_tag = ?1";
-    let now = transaction
-        .prepare_cached(look)?
-        .query_row([tag], |row| Ok(number(row.get_ref(0)?)))
-        .optional()?;
-    if now != Some(Ok(range.end.cast_signed())) {
-        return format::unusable(format!(
-            "max_id of tag `{tag}` was set to {} and reads {}: leaf_alloc has to be without triggers that change it",
-            range.end,
-            shown(now)
-        ));
-    }
+    let [start, end, step] = [range.start, range.end, range.table_step].map(u64::cast_signed);
+    let update = "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
+                  WHERE biz_tag = ?2 AND max_id = ?3";
+    change_row(transaction, tag, update, (end, tag, start))?;
+    check_kept(transaction, tag, Ok(end), step)?;
     Ok(Ok(range))
-}
-
-fn file_error(error: Error) -> LoadError {
-    if error.may_pass() { LoadError::Store(error) } else { LoadError::Refused(error) }
 }

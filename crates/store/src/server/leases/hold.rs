@@ -106,19 +106,12 @@ impl Operation for Release<'_> {
 
 /// Returns why a lease is lost, by its row. A damaged row is lost, too.
 async fn lost(session: &mut dyn Session, held: &LeasedRow) -> Problem {
-    let row = match row(session, held.worker_id).await {
-        Ok(row) => row,
-        Err(Problem::Refused(why)) => return loss_of(held, unreadable(&why)),
-        Err(problem) => return problem,
-    };
-    let present = row.as_ref().map(|row| (&*row.owner, row.token, row.horizon.map(|h| h.0)));
-    match held.loss(present) {
-        Some(why) => loss_of(held, why),
-        None => Problem::Refused(format!(
-            "the row of worker id {} in UIDRING_LEASE is this holder's, and a change of it changes nothing: see the \
-             table's triggers, rules and policies",
-            held.worker_id
-        )),
+    match row(session, held.worker_id).await {
+        Ok(row) => {
+            held.why_unchanged(row.as_ref()).map_or_else(Problem::Refused, |why| loss_of(held, why))
+        }
+        Err(Problem::Refused(why)) => loss_of(held, unreadable(&why)),
+        Err(problem) => problem,
     }
 }
 
