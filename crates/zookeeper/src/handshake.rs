@@ -6,64 +6,63 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Error as TlsError, Stream};
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::task::spawn_blocking;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use uidring::StoreErrorKind;
+use uidring_store::url::Host;
 use uidring_store::{tls_advice, tls_error};
 
 use super::error::ZooKeeperError;
 use super::registry::Registry;
-use super::tls::{Tls, TlsServer};
 
 /// Completes once every server has refused a handshake, because waiting then cannot help. First waits a quarter of the
 /// limit, in which most sessions are made. Sets `refusal` at a refusal.
 pub async fn all_refused(
     registry: &Registry,
-    tls: &Tls,
     config: Arc<ClientConfig>,
     limit: Duration,
     refusal: &mut Option<ZooKeeperError>,
 ) {
     sleep(limit / 4).await;
-    let (sender, mut outcomes) = unbounded_channel();
-    for server in tls.servers() {
-        let (server, sender, config) = (server.clone(), sender.clone(), Arc::clone(&config));
-        spawn_blocking(move || {
-            let outcome = failure(&server, config, limit / 2);
-            // The receiver may be gone.
-            let _ = sender.send((server, outcome));
+    let (servers, mut outcomes) = (&registry.servers.hosts, JoinSet::new());
+    for server in servers {
+        let (server, config) = (server.clone(), Arc::clone(&config));
+        outcomes.spawn_blocking(move || {
+            let error = failure(&server, config, limit / 2)?;
+            Some((server, error))
         });
     }
-    drop(sender);
     let mut answers = 0;
-    while let Some((server, outcome)) = outcomes.recv().await {
-        let Some(error) = outcome else { continue };
+    while let Some(outcome) = outcomes.join_next().await {
+        let Ok(Some((server, error))) = outcome else { continue };
         let is_final = tls_error(&error).is_some();
         answers += usize::from(is_final);
-        let kind = match answers == tls.servers().len() {
+        let kind = match answers == servers.len() {
             true => StoreErrorKind::Denied,
             false => StoreErrorKind::Unreachable,
         };
         // A TLS error says more than a closed connection.
         if is_final || refusal.is_none() {
-            let problem = format!("TLS with {} failed; {}", server.address, advice(&error));
+            let (address, advice) = (server.with_port(2_181), advice(&error));
+            let problem = format!("TLS with {address} failed; {advice}");
             *refusal = Some(registry.caused(kind, problem, error));
         }
     }
-    if answers < tls.servers().len() {
+    if answers < servers.len() {
         future::pending::<()>().await;
     }
 }
 
 /// Returns why TLS with a server fails; `None` if it works or the server does not answer.
-fn failure(server: &TlsServer, config: Arc<ClientConfig>, limit: Duration) -> Option<io::Error> {
-    let mut addresses = server.address.to_socket_addrs().ok()?;
+fn failure(server: &Host, config: Arc<ClientConfig>, limit: Duration) -> Option<io::Error> {
+    let mut addresses = server.with_port(2_181).to_socket_addrs().ok()?;
     let mut tcp = addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())?;
     tcp.set_read_timeout(Some(limit)).ok()?;
     tcp.set_write_timeout(Some(limit)).ok()?;
-    let mut connection = ClientConnection::new(config, server.name.clone()).ok()?;
+    let name = ServerName::try_from(server.name.clone()).ok()?;
+    let mut connection = ClientConnection::new(config, name).ok()?;
     let error = shake_hands(&mut connection, &mut tcp).err()?;
     let is_closed = matches!(
         error.kind(),

@@ -12,12 +12,12 @@ use super::error::{Right, ZooKeeperError};
 #[cfg(feature = "tls")]
 use super::handshake::all_refused;
 #[cfg(feature = "tls")]
-use super::hosts::without_schemes;
+use super::hosts::TLS;
 use super::registry::{MISSING_NODE, Registry};
 #[cfg(feature = "tls")]
 use super::thread::unless;
 #[cfg(feature = "tls")]
-use super::tls::{Prepared, Tls};
+use super::tls::Prepared;
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
 #[derive(Clone)]
@@ -39,13 +39,11 @@ impl Ensemble for Registry {
 
     async fn connect(&self) -> Result<LiveTree, ZooKeeperError> {
         #[cfg(feature = "tls")]
-        let client = match &self.servers.tls {
-            Some(tls) => connect_by_tls(self, tls).await?,
-            None => connect(self).await?,
-        };
-        #[cfg(not(feature = "tls"))]
-        let client = connect(self).await?;
-        Ok(LiveTree { client, registry: self.clone() })
+        if self.servers.has_tls {
+            let client = connect_by_tls(self).await?;
+            return Ok(LiveTree { client, registry: self.clone() });
+        }
+        Ok(LiveTree { client: connect(self).await?, registry: self.clone() })
     }
 
     async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
@@ -55,10 +53,10 @@ impl Ensemble for Registry {
 
 async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
     let servers = &registry.servers;
-    if let Some(warning) = servers.warning() {
+    if let Some(warning) = servers.password(true).warning() {
         warn_once(format!("ZooKeeper {servers}: {warning}"));
     }
-    let connecting = servers.connector().connect(servers.hosts());
+    let connecting = servers.connector().connect(&servers.text);
     match timeout(servers.connect_deadline, connecting).await {
         Ok(Err(error)) if error != Error::Timeout => Err(failed(registry, error)),
         Ok(Ok(client)) => Ok(client),
@@ -70,17 +68,17 @@ async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
 }
 
 #[cfg(feature = "tls")]
-async fn connect_by_tls(registry: &Registry, tls: &Tls) -> Result<Client, ZooKeeperError> {
+async fn connect_by_tls(registry: &Registry) -> Result<Client, ZooKeeperError> {
     let servers = &registry.servers;
     let limit = servers.connect_deadline;
-    let prepared = tls.prepare();
+    let prepared = servers.tls.prepare();
     let Prepared { options, config } = prepared
         .map_err(|cause| registry.caused(StoreErrorKind::Denied, "TLS cannot be used", cause))?;
-    let hosts = without_schemes(servers.hosts());
+    // They appear nowhere else, because no path has an empty part.
+    let hosts = servers.text.replace(TLS, "");
     let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
     let mut refusal = None;
-    let refused =
-        all_refused(registry, tls, config, limit.min(servers.session_timeout), &mut refusal);
+    let refused = all_refused(registry, config, limit.min(servers.session_timeout), &mut refusal);
     match unless(refused, timeout(limit, connecting)).await {
         Some(Ok(Err(error))) if error != Error::Timeout => Err(failed(registry, error)),
         Some(Ok(Ok(client))) => Ok(client),

@@ -2,11 +2,18 @@
 
 use std::fmt;
 use std::path::Path;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use rustls::pki_types::ServerName;
 use uidring::Error;
+#[cfg(feature = "tls")]
+use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
+use uidring_store::url::Host;
 use uidring_store::{Credentials, ServerError};
 use zookeeper_client::{Acl, Acls, AuthId, Client, Connector, Permission};
 
@@ -33,13 +40,15 @@ const CREDENTIALS: &str = "user and password of the registry";
 /// User and password never appear in the texts of this type and its errors.
 #[derive(Clone)]
 pub struct ZooKeeperServers {
-    hosts: String,
-    auth: Option<Credentials>,
+    /// The servers and the path, as given.
+    pub(super) text: String,
+    pub(super) hosts: Vec<Host>,
+    pub(super) has_tls: bool,
+    pub(super) auth: Option<Credentials>,
     pub(super) session_timeout: Duration,
     pub(super) connect_deadline: Duration,
-    /// `None` without TLS.
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Tls,
 }
 
 impl ZooKeeperServers {
@@ -49,23 +58,28 @@ impl ZooKeeperServers {
     ///
     /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the text.
     pub fn new(hosts: &str) -> Result<Self, Error> {
-        let parsed = parse(hosts).map_err(wrong)?;
-        let is_tls = parsed.iter().any(|host| host.is_tls);
+        let text = hosts.to_owned();
+        let (hosts, has_tls) = parse(hosts).map_err(wrong)?;
         #[cfg(not(feature = "tls"))]
-        if is_tls {
+        if has_tls {
             return Err(wrong(
                 "it asks for TLS, and this program is built without it (the feature `tls` of uidring-zookeeper)",
             ));
         }
+        // The client would panic at a name that no certificate can have.
         #[cfg(feature = "tls")]
-        let tls = is_tls.then(|| Tls::new(&parsed).map_err(wrong)).transpose()?;
+        if has_tls && hosts.iter().any(|host| ServerName::try_from(&*host.name).is_err()) {
+            return Err(wrong("a host is no name or address that a certificate can have"));
+        }
         Ok(Self {
-            hosts: hosts.into(),
+            text,
+            hosts,
+            has_tls,
             auth: None,
             session_timeout: Duration::from_secs(10),
             connect_deadline: Duration::from_secs(5),
             #[cfg(feature = "tls")]
-            tls,
+            tls: Tls::default(),
         })
     }
 
@@ -82,11 +96,6 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
-    pub(super) fn login(mut self, user: Credentials) -> Self {
-        self.auth = Some(user);
-        self
-    }
-
     /// Accepts only certificates signed by an authority in this PEM file. If not set, the system's authorities are
     /// trusted.
     ///
@@ -99,7 +108,8 @@ impl ZooKeeperServers {
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     #[cfg(feature = "tls")]
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        self.tls_mut()?.trust(path.as_ref())?;
+        self.require_tls()?;
+        self.tls.authorities = Some(Authorities::read(path.as_ref())?.certificates.into());
         Ok(self)
     }
 
@@ -115,14 +125,16 @@ impl ZooKeeperServers {
         certificate: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Result<Self, Error> {
-        self.tls_mut()?.show(certificate.as_ref(), key.as_ref())?;
+        self.require_tls()?;
+        let identity = ClientIdentity::read(certificate.as_ref(), key.as_ref())?;
+        self.tls.identity = Some(Arc::new(identity));
         Ok(self)
     }
 
     #[cfg(feature = "tls")]
-    fn tls_mut(&mut self) -> Result<&mut Tls, Error> {
+    fn require_tls(&self) -> Result<(), Error> {
         let problem = "certificates were given, and they are without TLS";
-        self.tls.as_mut().ok_or_else(|| wrong(problem))
+        self.has_tls.then_some(()).ok_or_else(|| wrong(problem))
     }
 
     /// Sets how long the servers keep a session without hearing from the instance, 10 s by default. They may grant
@@ -157,26 +169,15 @@ impl ZooKeeperServers {
         }
     }
 
-    /// A warning before each connection, if others could read the password.
-    pub(super) fn warning(&self) -> Option<String> {
-        self.password(true).warning()
-    }
-
     /// Returns how the password is sent. `says_tls` tells whether the caller chose TLS or no TLS.
     pub(super) fn password(&self, says_tls: bool) -> Login {
-        let hosts = parse(&self.hosts).unwrap_or_default();
         Login {
             has_password: self.auth.is_some(),
-            has_tls: hosts.iter().any(|host| host.is_tls),
+            has_tls: self.has_tls,
             says_tls,
             has_socket: false,
-            hosts: hosts.iter().map(|host| host.name.to_owned()).collect(),
+            hosts: self.hosts.iter().map(|host| host.name.clone()).collect(),
         }
-    }
-
-    /// The servers and the path, as given.
-    pub(super) fn hosts(&self) -> &str {
-        &self.hosts
     }
 
     /// Returns the rights on a new folder of all names: everybody may add a name and look; only its maker may remove
@@ -204,14 +205,14 @@ fn wrong(problem: &str) -> Error {
 
 impl fmt::Display for ZooKeeperServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.hosts)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Debug for ZooKeeperServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZooKeeperServers")
-            .field("hosts", &self.hosts)
+            .field("hosts", &self.text)
             .field("auth", &self.auth.is_some())
             .field("session_timeout", &self.session_timeout)
             .field("connect_deadline", &self.connect_deadline)
@@ -249,8 +250,8 @@ mod tests {
         fs::write(&path, "ids:s3cret").expect("writes");
         let warning = |hosts| {
             let servers = ZooKeeperServers::new(hosts).expect(hosts);
-            assert_eq!(servers.warning(), None, "no password");
-            servers.auth_file(&path).expect("user and password").warning()
+            assert_eq!(servers.password(true).warning(), None, "no password");
+            servers.auth_file(&path).expect("user and password").password(true).warning()
         };
         let text = warning("localhost,zk1:1,zk2/ids").expect("a warning");
         assert!(text.contains("a connection to zk1 has no TLS") && !text.contains("s3cret"));

@@ -1,36 +1,23 @@
 //! TLS settings for the servers.
 
 use std::error::Error as StdError;
-use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
-use uidring::Error;
 use uidring_store::choose_cryptography;
-use uidring_store::pem::{Authorities, ClientIdentity};
+use uidring_store::pem::ClientIdentity;
 use zookeeper_client::TlsOptions;
 
-use super::hosts::Host;
-
 /// Authorities and certificates, as read from files.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Tls {
-    servers: Arc<[TlsServer]>,
     /// Replaces the system's authorities.
-    authorities: Option<Arc<[CertificateDer<'static>]>>,
-    identity: Option<Arc<ClientIdentity>>,
-}
-
-/// A server. Its certificate must have this name or address.
-#[derive(Clone)]
-pub struct TlsServer {
-    pub name: ServerName<'static>,
-    /// `HOST:PORT`.
-    pub address: String,
+    pub authorities: Option<Arc<[CertificateDer<'static>]>>,
+    pub identity: Option<Arc<ClientIdentity>>,
 }
 
 pub struct Prepared {
@@ -41,37 +28,6 @@ pub struct Prepared {
 }
 
 impl Tls {
-    /// Checks the host names, because the client would panic at one that no certificate can have.
-    pub fn new(hosts: &[Host<'_>]) -> Result<Self, &'static str> {
-        let server = |&Host { name, port, .. }: &Host<'_>| {
-            let address = match name.contains(':') {
-                true => format!("[{name}]:{port}"),
-                false => format!("{name}:{port}"),
-            };
-            match ServerName::try_from(name.to_owned()) {
-                Ok(name) => Ok(TlsServer { name, address }),
-                Err(_) => Err("a host is no name or address that a certificate can have"),
-            }
-        };
-        let servers = hosts.iter().map(server).collect::<Result<_, _>>()?;
-        Ok(Self { servers, authorities: None, identity: None })
-    }
-
-    pub fn servers(&self) -> &[TlsServer] {
-        &self.servers
-    }
-
-    /// Trusts only the authorities in a file.
-    pub fn trust(&mut self, path: &Path) -> Result<(), Error> {
-        self.authorities = Some(Authorities::read(path)?.certificates.into());
-        Ok(())
-    }
-
-    pub fn show(&mut self, certificate: &Path, key: &Path) -> Result<(), Error> {
-        self.identity = Some(Arc::new(ClientIdentity::read(certificate, key)?));
-        Ok(())
-    }
-
     pub fn prepare(&self) -> Result<Prepared, Box<dyn StdError + Send + Sync>> {
         const NO_CRYPTOGRAPHY: &str = "the process has chosen no cryptography";
         let system;

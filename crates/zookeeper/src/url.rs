@@ -182,9 +182,7 @@ fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
         hosts = format!("{hosts}/{}", url.path.join("/"));
     }
     let mut servers = ZooKeeperServers::new(&hosts)?;
-    if let Some(user) = url.credentials().map_err(|problem| KIND.wrong(problem))? {
-        servers = servers.login(user);
-    }
+    servers.auth = url.credentials().map_err(|problem| KIND.wrong(problem))?;
     if let Some(problem) = servers.password(tls.mode.is_some()).refusal(TLS_ON, TLS_OFF) {
         return Err(KIND.wrong(problem));
     }
