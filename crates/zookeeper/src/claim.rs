@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use uidring::Timestamp;
 use uidring::adapter::log;
+use uidring::{StoreErrorKind, Timestamp};
 
 use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark};
 use super::error::ZooKeeperError;
@@ -341,8 +341,12 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         })?;
         let max = self.applicant.max_worker_id;
         if number > max {
-            let registry = registry.to_string();
-            return Err(ZooKeeperError::RegistryFull { registry, number, max });
+            let problem = format!(
+                "number {number} is over the layout's greatest worker id, {max}: each instance that ever started keeps \
+                 its number; start with the name of one that is gone, which `uidring worker list` and the flags of \
+                 this registry show, or use a layout with more worker bits, or a new name with an earlier epoch"
+            );
+            return Err(registry.error(StoreErrorKind::Exhausted, problem));
         }
         match before {
             Before::StartByFile { worker_id, .. } | Before::Claimed { worker_id, .. }

@@ -48,7 +48,7 @@ pub mod protocol {
     pub use crate::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 }
 
-pub use self::error::{Right, ZooKeeperError};
+pub use self::error::ZooKeeperError;
 pub use self::instance::Instance;
 pub use self::leaf::LeafZooKeeper;
 pub use self::servers::ZooKeeperServers;

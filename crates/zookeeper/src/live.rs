@@ -8,7 +8,7 @@ use uidring::{StoreErrorKind, Timestamp};
 use uidring_store::warn_once;
 use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult};
 
-use super::error::{Right, ZooKeeperError};
+use super::error::ZooKeeperError;
 #[cfg(feature = "tls")]
 use super::handshake::all_refused;
 #[cfg(feature = "tls")]
@@ -19,6 +19,10 @@ use super::thread::unless;
 #[cfg(feature = "tls")]
 use super::tls::Prepared;
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
+
+/// Rights in access lists.
+const CREATE: &str = "create (c)";
+const READ: &str = "read (r)";
 
 #[derive(Clone)]
 pub struct LiveTree {
@@ -100,11 +104,11 @@ impl LiveTree {
     }
 
     /// The error of a request that needs this right on a node.
-    fn refused(&self, right: Right, node: &str, error: Error) -> ZooKeeperError {
+    fn refused(&self, right: &'static str, node: &str, error: Error) -> ZooKeeperError {
         match error {
             Error::NoAuth => {
                 let (registry, node) = (self.registry.to_string(), node.into());
-                ZooKeeperError::NotAllowed { registry, node, right, source: Error::NoAuth }
+                ZooKeeperError::NotAllowed { registry, node, right, source: error }
             }
             other => self.failed(other),
         }
@@ -115,20 +119,27 @@ impl LiveTree {
             MultiWriteError::OperationFailed { index, source } => (index, source),
             MultiWriteError::RequestFailed { source } => (0, source),
         };
-        match error {
-            Error::NoAuth => Failure::Other(match writes.get(index) {
-                Some(Write::Create { path, .. }) => {
-                    self.refused(Right::Create, parent(path), error)
-                }
-                Some(Write::Delete { path }) => self.refused(Right::Delete, parent(path), error),
-                Some(Write::Set { path, .. }) => self.refused(Right::Write, path, error),
-                Some(Write::Check { path, .. }) => self.refused(Right::Read, path, error),
-                None => self.failed(error),
-            }),
-            Error::NoNode => Failure::Missing,
-            Error::NodeExists => Failure::Exists,
-            Error::BadVersion => Failure::Changed,
-            other => Failure::Other(self.failed(other)),
+        match (error, writes.get(index)) {
+            (Error::NoNode, _) => Failure::Missing,
+            (Error::NodeExists, _) => Failure::Exists,
+            (Error::BadVersion, _) => Failure::Changed,
+            (error, Some(write)) => {
+                let (right, node) = write.needs();
+                Failure::Other(self.refused(right, node, error))
+            }
+            (error, None) => Failure::Other(self.failed(error)),
+        }
+    }
+}
+
+impl Write {
+    /// The right that it needs, and on which node.
+    fn needs(&self) -> (&'static str, &str) {
+        match self {
+            Self::Create { path, .. } => (CREATE, parent(path)),
+            Self::Delete { path } => ("delete (d)", parent(path)),
+            Self::Set { path, .. } => ("write (w)", path),
+            Self::Check { path, .. } => (READ, path),
         }
     }
 }
@@ -156,20 +167,20 @@ impl Tree for LiveTree {
         let acls = if parent(path) == "/" { servers.shared_acls() } else { servers.acls() };
         match self.client.create(path, &[], &CreateMode::Persistent.with_acls(acls)).await {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
-            Err(error) => Err(self.refused(Right::Create, parent(path), error)),
+            Err(error) => Err(self.refused(CREATE, parent(path), error)),
         }
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
         let names = self.client.list_children(path).await;
-        names.map_err(|error| self.refused(Right::Read, path, error))
+        names.map_err(|error| self.refused(READ, path, error))
     }
 
     async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError> {
         match self.client.get_data(path).await {
             Ok((data, stat)) => Ok(Some((data, stat.into()))),
             Err(Error::NoNode) => Ok(None),
-            Err(error) => Err(self.refused(Right::Read, path, error)),
+            Err(error) => Err(self.refused(READ, path, error)),
         }
     }
 

@@ -34,11 +34,10 @@ impl LeafZooKeeper {
     ///
     /// # Errors
     ///
-    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds unusable data.
+    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds unusable data; if its sessions are too
+    ///   short for [`max_outage`](Self::max_outage); if the number is over the layout's greatest worker id.
     /// - [`ZooKeeperError::NotAllowed`] if this user lacks a right on a node.
-    /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for [`max_outage`](Self::max_outage).
     /// - [`ZooKeeperError::InstanceInUse`] if another process has the name.
-    /// - [`ZooKeeperError::RegistryFull`] if the number is over the layout's greatest worker id.
     /// - [`ZooKeeperError::ClockBehindStored`], [`ZooKeeperError::PeerClocksDiffer`].
     /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the present time.
     /// - [`ZooKeeperError::CacheFile`], [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory),
