@@ -112,6 +112,10 @@ impl Registry {
         self.error(StoreErrorKind::Unreachable, problem)
     }
 
+    pub fn late(&self, within: Duration) -> ZooKeeperError {
+        self.unreachable(format!("no answer within {within:?}"))
+    }
+
     pub fn no_answer(&self, within: Duration) -> ZooKeeperError {
         self.unreachable(format!("connected, but no answer within {within:?}"))
     }
