@@ -32,9 +32,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     /// Claims name and number in this session, and becomes the holder.
     pub async fn claim(&self, before: &Before) -> Result<(u64, Entry), ZooKeeperError> {
         self.answer(async {
-            let registry = self.registry();
-            for folder in registry.parents().iter().chain(&registry.folders()) {
-                self.tree.make_folder(folder).await?;
+            for folder in self.registry().folders() {
+                self.tree.make_folder(&folder).await?;
             }
             Ok(())
         })
@@ -238,15 +237,19 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             return Ok(None);
         }
         if let Before::Claimed { known, .. } = before {
-            self.check_holder(&node, stat, reserved.as_ref())?;
-            let reserved = reserved.as_ref().map(|(reserved, stat)| (reserved.until, stat.version));
-            self.check_age(known, stat.version, reserved)?;
+            self.check_holder(known, stat, reserved.as_ref())?;
         }
         let mut until = match &reserved {
             // The two nodes are always written together. A later timestamp means that somebody without reservations
             // wrote it, and may issue ids until the next one.
             Some((reserved, other)) if is_new || other.written >= stat.written => reserved.until,
-            _ if is_bounded => return Err(self.foreign(&node)),
+            // A bounded instance would not leave it like this.
+            _ if is_bounded => {
+                return Err(registry.corrupt(format!(
+                    "node {node} was written by another program, or by hand, which may have issued ids that are not \
+                     reserved; use another instance name"
+                )));
+            }
             _ if is_new => Timestamp::default(),
             reserved => {
                 let reserved = reserved.as_ref().map(|(reserved, _)| reserved.until);
@@ -360,13 +363,5 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             }
             _ => Ok(number),
         }
-    }
-
-    /// The error for a node that a bounded instance would not leave like this.
-    fn foreign(&self, node: &str) -> ZooKeeperError {
-        self.registry().corrupt(format!(
-            "node {node} was written by another program, or by hand, which may have issued ids that \
-             are not reserved; use another instance name"
-        ))
     }
 }

@@ -89,7 +89,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     /// Returns the write that reserves ids up to this time if the node has this version.
     pub fn reserve(&self, until: Timestamp, version: Option<i32>) -> Write {
         let path = self.registry().reserved_node();
-        let data = Reserved::new(until, &self.applicant.holder).to_json();
+        let data = Reserved { until, holder: self.applicant.holder.clone() }.to_json();
         match version {
             Some(version) => Write::Set { path, data, version },
             None => Write::Create { path, data, mode: CreateMode::Persistent },
@@ -112,8 +112,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let reserved = reserved.ok_or_else(|| gone(&registry.reserved_node()))?;
         let stored = self.read_endpoint(&entry.node).await?;
         let (stored, stat) = stored.ok_or_else(|| gone(&entry.node))?;
-        self.check_holder(&entry.node, stat, Some(&reserved))?;
-        self.check_age(entry, stat.version, Some((reserved.0.until, reserved.1.version)))?;
+        self.check_holder(entry, stat, Some(&reserved))?;
         // Since the claim, every write changes both nodes.
         if reserved.1.written != stat.written {
             let node = registry.reserved_node();
@@ -162,42 +161,33 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Ok(numbers.min_by_key(|(_, number)| *number))
     }
 
-    /// Checks that nobody else became the holder since this instance wrote.
+    /// Checks that nobody else became the holder since this instance wrote, and that the nodes are not older than it
+    /// has seen them. Servers restored from a copy have older ones, and what was reserved since may go to others.
     pub fn check_holder(
         &self,
-        node: &str,
+        known: &Entry,
         stat: Stat,
         reserved: Option<&(Reserved, Stat)>,
     ) -> Result<(), ZooKeeperError> {
-        let Some((reserved, other)) = reserved else { return Ok(()) };
-        if reserved.holder != self.applicant.holder {
-            return Err(self.registry().in_use("another process has taken it over meanwhile"));
+        let registry = self.registry();
+        if let Some((reserved, other)) = reserved {
+            if reserved.holder != self.applicant.holder {
+                return Err(registry.in_use("another process has taken it over meanwhile"));
+            }
+            if stat.written > other.written {
+                let node = &known.node;
+                return Err(registry.in_use(format!(
+                    "somebody else writes to {node}, as a Java Leaf of the same name would"
+                )));
+            }
         }
-        if stat.written > other.written {
-            return Err(self.registry().in_use(format!(
-                "somebody else writes to {node}, as a Java Leaf of the same name would"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Checks that the nodes are not older than this instance has seen them. Servers restored from a copy have older
-    /// ones, and what was reserved since may go to others.
-    pub fn check_age(
-        &self,
-        known: &Entry,
-        endpoint_version: i32,
-        reserved: Option<(Timestamp, i32)>,
-    ) -> Result<(), ZooKeeperError> {
-        let (until, version) = reserved
-            .map_or((Timestamp::default(), None), |(until, version)| (until, Some(version)));
-        let is_older = endpoint_version < known.endpoint_version
-            || version < known.reserved_version
-            || until < known.mark.until;
-        if !is_older {
+        let until = reserved.map_or(Timestamp::default(), |(reserved, _)| reserved.until);
+        if stat.version >= known.endpoint_version
+            && reserved.map(|(_, stat)| stat.version) >= known.reserved_version
+            && until >= known.mark.until
+        {
             return Ok(());
         }
-        let registry = self.registry();
         Err(registry.corrupt(format!(
             "node {} reserves ids up to {until}, and this instance has stored {}: the servers were \
              restored from an older copy, and others may be given what was reserved since; start \

@@ -15,7 +15,7 @@ const VARIABLE: &str = "UIDRING_INSTANCE";
 /// Names of nodes and files begin with the instance's name, and must fit in 255 bytes.
 const MAX_LENGTH: usize = 128;
 
-/// The name of an instance in a registry. The same name always gets the same worker id.
+/// The name of an instance in a registry, as which it displays. The same name always gets the same worker id.
 ///
 /// Leaf uses `ip:port`. If addresses change, use a stable name, such as the pod's name in a StatefulSet. Leaf splits a
 /// node's name at its first `-`, so each `-` becomes `_`: `web-0` and `web_0` are one instance.
@@ -45,15 +45,6 @@ impl Instance {
         Ok(Self { name: name.replace('-', "_") })
     }
 
-    /// Returns the instance with this address as its name, as Leaf does.
-    ///
-    /// # Errors
-    ///
-    /// As for [`new`](Self::new).
-    pub fn at(ip: &str, port: u16) -> Result<Self, Error> {
-        Self::new(&format!("{ip}:{port}"))
-    }
-
     /// Returns the instance that the environment variable `UIDRING_INSTANCE` names; `None` if it is not set.
     ///
     /// # Errors
@@ -70,11 +61,6 @@ impl Instance {
             }),
         };
         env::var_os(VARIABLE).map(name).transpose()
-    }
-
-    /// Returns the name as the registry stores it.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Returns address and port for the registry's JSON: from the name, else from the environment, else an address of
@@ -148,6 +134,5 @@ mod tests {
         let address = |text: &str| Instance::new(text).and_then(|i| i.address()).expect("one");
         assert_eq!(address("10.0.0.7:8080"), ("10.0.0.7".into(), "8080".into()));
         assert_eq!(address("::1:8080"), ("::1".into(), "8080".into()));
-        assert_eq!(Instance::at("10.0.0.7", 80).expect("fits").name(), "10.0.0.7:80");
     }
 }

@@ -72,20 +72,13 @@ impl Fallback {
     }
 }
 
-/// Returns the terms of a lease that survives an outage this long.
-pub fn bounded_terms(max_outage: Duration) -> LeaseTerms {
+/// Returns the terms of a lease that survives an outage this long, or any outage.
+pub fn terms(max_outage: Option<Duration>) -> LeaseTerms {
     let mut terms = LeaseTerms::default();
     // No margin is needed: the budget is shorter than the session.
-    terms.lasts = Some(max_outage);
-    terms.renew_every = RENEW_EVERY.min(max_outage / 3);
-    terms.reserve = max_outage;
-    terms
-}
-
-/// Returns the terms of a lease that survives any outage.
-pub fn unbounded_terms() -> LeaseTerms {
-    let mut terms = LeaseTerms::default();
-    terms.renew_every = RENEW_EVERY;
+    terms.lasts = max_outage;
+    terms.renew_every = max_outage.map_or(RENEW_EVERY, |longest| RENEW_EVERY.min(longest / 3));
+    terms.reserve = max_outage.unwrap_or_default();
     terms
 }
 

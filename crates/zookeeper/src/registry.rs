@@ -47,14 +47,10 @@ impl Registry {
         matches!(self.outages, Outages::Bounded(_))
     }
 
-    /// The parents of the folders, the shared one first.
-    pub fn parents(&self) -> [String; 2] {
-        ["/snowflake".into(), format!("/snowflake/{}", self.name)]
-    }
-
-    /// The folders, with a node for each instance.
-    pub fn folders(&self) -> [String; 3] {
-        [self.forever(), self.temporary(), self.folder("reserved")]
+    /// The folders, parents first. The first is shared by all names.
+    pub fn folders(&self) -> [String; 5] {
+        let (shared, own) = ("/snowflake".into(), format!("/snowflake/{}", self.name));
+        [shared, own, self.forever(), self.temporary(), self.folder("reserved")]
     }
 
     /// Leaf's folder, with nodes `<instance>-<number>`. The number is the worker id.
@@ -149,8 +145,8 @@ impl Registry {
 
     /// Somebody else has or had the instance's name.
     pub fn in_use(&self, holder: impl Into<String>) -> ZooKeeperError {
-        let instance = self.instance.name().into();
-        ZooKeeperError::InstanceInUse { instance, holder: holder.into() }
+        let (instance, holder) = (self.instance.to_string(), holder.into());
+        ZooKeeperError::InstanceInUse { instance, holder }
     }
 }
 

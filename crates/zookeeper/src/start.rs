@@ -12,7 +12,7 @@ use super::claim::Before;
 use super::entry::{Applicant, Mark};
 use super::error::ZooKeeperError;
 use super::leaf::{CacheLocation, LeafZooKeeper};
-use super::lease::{Fallback, ZkLease, bounded_terms, unbounded_terms};
+use super::lease::{Fallback, ZkLease, terms};
 use super::registry::Outages;
 use super::session::SessionHandle;
 use super::thread::SessionThread;
@@ -138,12 +138,9 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
         file.write(&cached)?;
     }
     let (worker_id, mark) = (cached.worker_id, cached.mark);
-    let (terms, fallback) = if is_bounded {
-        let max_outage = claim.as_ref().and_then(|claim| claim.max_outage).unwrap_or_default();
-        (bounded_terms(max_outage), None)
-    } else {
-        (unbounded_terms(), Some(Fallback::new(cached, holder, claim.is_none())))
-    };
+    let max_outage = claim.as_ref().and_then(|claim| claim.max_outage).unwrap_or_default();
+    let terms = terms(is_bounded.then_some(max_outage));
+    let fallback = (!is_bounded).then(|| Fallback::new(cached, holder, claim.is_none()));
     let mut lease = ZkLease {
         registry: registry.clone(),
         layout: *layout,
