@@ -193,14 +193,15 @@ impl CacheFile {
             "checksum": checksum(&self.name, &self.instance, cached),
         });
         let fresh = beside(&self.path, ".new");
-        // A process was killed while writing it. It is never opened, because it may be a link by now.
+        // A process was killed while writing it. It is never used, because it may be another's by now.
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        let mut file = private(&mut options).open(&fresh)?;
+        let (mut file, is_new) = open_or_create(&fresh, 0o600)?;
+        if !is_new {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
         file.write_all(format!("{fields}\n").as_bytes())?;
         file.sync_all()?;
         fs::rename(&fresh, &self.path)?;
@@ -249,12 +250,6 @@ fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     let (path, problem) = (path.to_owned(), format!("could not be {what}"));
     let (kind, source) = (StoreErrorKind::Denied, Some(source.into()));
     ZooKeeperError::CacheFile { path, problem, kind, source }.into()
-}
-
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
 }
 
 /// Returns an FNV-1a hash of the contents. It detects accidental changes, not forgeries.

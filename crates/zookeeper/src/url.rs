@@ -1,6 +1,5 @@
 //! The URL of a registry.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use uidring::Error;
@@ -11,6 +10,8 @@ use uidring_store::options::{
 use uidring_store::plain::{TLS_OFF, TLS_ON};
 use uidring_store::url::{Host, Url};
 
+use crate::leaf::CacheLocation;
+use crate::registry::Outages;
 use crate::{Instance, LeafZooKeeper, ZooKeeperServers};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -122,38 +123,28 @@ impl LeafZooKeeper {
 
     fn from_parts(url: &Url, given: &Given, instance: Instance) -> Result<Self, Error> {
         let name = given.text(&NAME).ok_or_else(|| KIND.wrong("it has no `name`"))?;
-        let servers = servers(url, Tls::of(given).map_err(|problem| KIND.wrong(problem))?)?;
-        let servers = match given.time(&SESSION_TIMEOUT) {
-            Some(timeout) => servers.session_timeout(timeout),
-            None => servers,
+        let mut servers = servers(url, Tls::of(given).map_err(|problem| KIND.wrong(problem))?)?;
+        servers.session_timeout = given.time(&SESSION_TIMEOUT).unwrap_or(servers.session_timeout);
+        let store = Self::new(servers, name, instance);
+        let mut store = store.map_err(|error| KIND.wrong(error.to_string()))?;
+        store.registry.outages = match given.time(&MAX_OUTAGE) {
+            limit if !given.is(&OUTAGES, "risk-repeats") => Outages::Bounded(limit),
+            None => Outages::Unbounded,
+            Some(_) => return Err(KIND.wrong("`max-outage` is not for outages=risk-repeats")),
         };
-        let registry = Self::new(servers, name, instance);
-        let mut registry = registry.map_err(|error| KIND.wrong(error.to_string()))?;
-        match (given.time(&MAX_OUTAGE), given.is(&OUTAGES, "risk-repeats")) {
-            (Some(_), true) => {
-                return Err(KIND.wrong("`max-outage` is not for outages=risk-repeats"));
-            }
-            (Some(limit), false) => registry = registry.max_outage(limit),
-            (None, true) => registry = registry.risk_repeats_in_outages(),
-            (None, false) => {}
-        }
-        match given.text(&CACHE).and_then(|text| cache(text).ok()) {
-            Some(Some(path)) => registry = registry.cache_file(path),
-            Some(None) => registry = registry.no_cache_file(),
-            None => {}
-        }
-        if let Some(limit) = given.time(&MAX_CLOCK_DIFFERENCE) {
-            registry = registry.max_clock_difference(limit);
-        }
-        Ok(registry)
+        store.cache = given.text(&CACHE).and_then(|text| cache(text).ok()).unwrap_or(store.cache);
+        store.max_clock_difference = given.time(&MAX_CLOCK_DIFFERENCE);
+        Ok(store)
     }
 }
 
-/// Reads the value of [`CACHE`]; `None` means no file.
-fn cache(text: &str) -> Result<Option<PathBuf>, String> {
+/// Reads the value of [`CACHE`].
+fn cache(text: &str) -> Result<CacheLocation, String> {
     match text {
-        "none" => Ok(None),
-        _ if text.starts_with('/') && !text.contains(char::is_control) => Ok(Some(text.into())),
+        "none" => Ok(CacheLocation::None),
+        _ if text.starts_with('/') && !text.contains(char::is_control) => {
+            Ok(CacheLocation::At(text.into()))
+        }
         _ => Err(format!("write {CACHE_FORM}")),
     }
 }
@@ -203,8 +194,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::leaf::CacheLocation;
-    use crate::registry::Outages;
 
     fn read(url: &str) -> Result<LeafZooKeeper, Error> {
         LeafZooKeeper::from_url(url, Instance::new("web-0").expect("a name"))
