@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uidring::Error;
-use uidring::adapter::{Chain, Deadline, log};
+use uidring::adapter::{Deadline, log};
 use uidring_store::{Credentials, warn_once};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::EtcdStore;
-use crate::key_value::{Answer, answer, transaction};
+use crate::key_value::{Answer, answer};
 use crate::problem::{Action, Problem};
 
 /// The first pause between two rounds over all endpoints. It doubles each round, up to the last.
@@ -90,7 +90,7 @@ impl Client {
                 Err(problem) => problem,
             };
             match problem.action() {
-                Action::Fail => return Err(problem.error(self.store.to_string(), limit)),
+                Action::Fail => return Err(problem.error(&self.store)),
                 Action::LogIn => self.token = None,
                 Action::Retry => self.endpoint = (self.endpoint + 1) % self.store.endpoints.len(),
             }
@@ -101,10 +101,11 @@ impl Client {
             if self.left() <= next {
                 // An attempt that the deadline cut short says less than an earlier one.
                 let problem = first.filter(|_| self.left().is_zero()).unwrap_or(problem);
-                return Err(problem.error(self.store.to_string(), limit));
+                return Err(problem.error(&self.store));
             }
             if attempt == 1 && !self.is_quiet && !matches!(problem, Problem::Contended) {
-                log!(warn, "{}; trying again for up to {limit:?}", Told(&problem, &self.store));
+                let (store, brief) = (&self.store, problem.brief());
+                log!(warn, "etcd {store}: {brief}; trying again for up to {limit:?}");
             }
             first.get_or_insert(problem);
             thread::sleep(next);
@@ -131,7 +132,8 @@ impl Client {
             let token = body["token"].as_str().ok_or(Problem::NotEtcd { status: 200 })?;
             self.token = Some(token.to_owned());
         }
-        answer(&self.post("kv/txn", &transaction(compare, success, failure))?)
+        let transaction = json!({"compare": compare, "success": success, "failure": failure});
+        answer(&self.post("kv/txn", &transaction)?)
     }
 
     /// Returns what the endpoint reports about its member.
@@ -167,12 +169,10 @@ impl Client {
         }
         let code = body["code"].as_i64();
         let message = body["message"].as_str().or_else(|| body["error"].as_str());
-        match (code, message) {
-            (Some(code), Some(message)) => {
-                Err(Problem::Refused { code, message: message.to_owned() })
-            }
-            _ => Err(Problem::NotEtcd { status }),
-        }
+        let refused = code
+            .zip(message)
+            .map(|(code, message)| Problem::Refused { code, message: message.into() });
+        Err(refused.unwrap_or(Problem::NotEtcd { status }))
     }
 
     fn left(&self) -> Duration {
@@ -204,18 +204,4 @@ fn agent(store: &EtcdStore) -> Agent {
         .proxy(None)
         .build()
         .new_agent()
-}
-
-struct Told<'a>(&'a Problem, &'a EtcdStore);
-
-impl std::fmt::Display for Told<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what: &dyn std::fmt::Display = match self.0 {
-            Problem::Http(error) => &Chain(&**error).to_string(),
-            Problem::Refused { message, .. } => message,
-            Problem::NotEtcd { status } => &format!("HTTP status {status}"),
-            _ => &"busy",
-        };
-        write!(f, "etcd {}: {what}", self.1)
-    }
 }

@@ -28,6 +28,13 @@ pub struct Answer {
     pub reads: Vec<Vec<KeyValue>>,
 }
 
+impl Answer {
+    /// The first key that was read, if there is one.
+    pub fn first(self) -> Option<KeyValue> {
+        self.reads.into_iter().flatten().next()
+    }
+}
+
 /// Compares: the key was last changed at this revision.
 pub fn modified_at(key: &str, revision: i64) -> Value {
     json!({"key": encode(key), "target": "MOD", "result": "EQUAL",
@@ -91,10 +98,6 @@ pub fn get_last(prefix: &str) -> Value {
            "limit": "1", "sort_order": "DESCEND", "sort_target": "KEY"}})
 }
 
-pub fn transaction(compare: &[Value], success: &[Value], failure: &[Value]) -> Value {
-    json!({"compare": compare, "success": success, "failure": failure})
-}
-
 pub fn answer(body: &Value) -> Result<Answer, Problem> {
     let header = &body["header"];
     let (Some(cluster), Some(revision)) =
@@ -128,10 +131,7 @@ fn key_value(body: &Value) -> Result<KeyValue, Problem> {
 
 /// The gateway writes 64-bit numbers as strings.
 fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64(),
-    }
+    value.as_str()?.parse().ok()
 }
 
 fn encode(text: &str) -> String {

@@ -1,5 +1,6 @@
 //! The address of an etcd cluster, and how to log in.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +9,9 @@ use uidring::{Error, StoreErrorKind};
 use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity, KEY};
 use uidring_store::plain;
 use uidring_store::url::host_and_port;
-use uidring_store::{Credentials, TableError};
+use uidring_store::{Credentials, ServerError, TableError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
-use crate::error;
 use crate::node::FOLDERS;
 
 /// What errors call the contents of the file.
@@ -49,13 +49,13 @@ impl EtcdStore {
     pub fn new(endpoints: &str) -> Result<Self, Error> {
         let says_tls = endpoints.split(',').all(|endpoint| endpoint.contains("://"));
         let endpoints: Result<Vec<_>, _> = endpoints.trim().split(',').map(endpoint).collect();
-        let endpoints = endpoints.map_err(error::endpoints)?;
+        let endpoints = endpoints.map_err(wrong)?;
         let has_tls = |endpoint: &String| endpoint.starts_with("https://");
         if endpoints.iter().any(|endpoint| has_tls(endpoint) != has_tls(&endpoints[0])) {
             // Otherwise failing over to an endpoint without TLS would send the password in plain text.
             let problem =
                 "some have TLS and some have not: write https:// before each, or before none";
-            return Err(error::endpoints(problem));
+            return Err(wrong(problem));
         }
         Ok(Self {
             endpoints,
@@ -77,7 +77,7 @@ impl EtcdStore {
     pub fn prefix(mut self, prefix: &str) -> Result<Self, Error> {
         let wrong = |problem: &str| {
             let problem = format!("`{prefix}` cannot be the prefix of its keys: {problem}");
-            error::cluster(&self, StoreErrorKind::Invalid, problem, None)
+            self.error(StoreErrorKind::Invalid, problem, None)
         };
         if !prefix.starts_with('/') {
             return Err(wrong("it does not begin with a slash"));
@@ -161,7 +161,7 @@ impl EtcdStore {
             "tls=verify in the URL, or https:// before each endpoint in Rust",
             "tls=off, or http:// in Rust",
         ) {
-            Some(problem) => Err(error::cluster(self, StoreErrorKind::Invalid, problem, None)),
+            Some(problem) => Err(self.error(StoreErrorKind::Invalid, problem, None)),
             None => Ok(()),
         }
     }
@@ -178,34 +178,37 @@ impl EtcdStore {
         }
     }
 
-    pub(crate) fn counter(&self) -> String {
-        format!("{}counter", self.prefix)
+    pub(crate) fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
-    pub(crate) fn range(&self) -> String {
-        format!("{}range", self.prefix)
+    /// The key of a worker id in a folder: twenty digits, so that keys sort like their numbers.
+    pub(crate) fn numbered(&self, folder: &str, worker_id: u64) -> String {
+        format!("{}{folder}{worker_id:020}", self.prefix)
     }
 
-    pub(crate) fn nodes(&self) -> String {
-        format!("{}nodes/", self.prefix)
-    }
-
-    pub(crate) fn lease_keys(&self) -> String {
-        format!("{}leases/", self.prefix)
-    }
-
-    /// The key of the layout, which all leases share.
-    pub(crate) fn layout(&self) -> String {
-        format!("{}layout", self.prefix)
+    pub(crate) fn error(
+        &self,
+        kind: StoreErrorKind,
+        problem: String,
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    ) -> Error {
+        let (engine, server) = ("etcd", self.to_string());
+        ServerError::Server { engine, server, problem, kind, source }.into()
     }
 
     fn require_tls(&self) -> Result<(), Error> {
         if self.endpoints.iter().all(|endpoint| endpoint.starts_with("https://")) {
             return Ok(());
         }
-        let problem = "certificates were given, but an endpoint does not use TLS";
-        Err(error::endpoints(problem))
+        Err(wrong("certificates were given, but an endpoint does not use TLS"))
     }
+}
+
+fn wrong(problem: &str) -> Error {
+    let form = "HOST:PORT,HOST:PORT, or https://HOST:PORT,https://HOST:PORT for TLS";
+    let (what, place) = ("the address of etcd", "as given".into());
+    ServerError::Address { what, place, form, problem: problem.into() }.into()
 }
 
 impl fmt::Display for EtcdStore {
@@ -253,8 +256,6 @@ fn shared(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use uidring_store::ServerError;
 
     use super::*;
 
@@ -340,6 +341,6 @@ mod tests {
             assert!(error.to_string().contains("cannot be the prefix"), "{error:?}");
         }
         let store = EtcdStore::new("h").and_then(|store| store.prefix("/a")).expect("a prefix");
-        assert_eq!(store.counter(), "/a/counter");
+        assert_eq!(store.key("counter"), "/a/counter");
     }
 }

@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use uidring::{Error, StoreErrorKind};
 use uidring::worker::Lease;
+use uidring::{Error, StoreErrorKind};
 use uidring_zookeeper::ZooKeeperError;
 use uidring_zookeeper::protocol::begin;
 

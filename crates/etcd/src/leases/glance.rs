@@ -3,11 +3,11 @@
 
 use uidring_store::leases::AcquireRequest;
 
-use super::acquire::{may_use, refuse_others, take_row};
+use super::acquire::{Taken, may_use, refuse_others, take_row};
 use super::row::{Row, State};
 use crate::client::Client;
 use crate::key_value::{KeyValue, get_last, get_page};
-use crate::node::{numbered, worker_id};
+use crate::node::{LEASES, worker_id};
 use crate::problem::Problem;
 
 /// How many leases are read at a time, and how many pages at random places.
@@ -24,9 +24,9 @@ pub fn glance(
     client: &mut Client,
     request: &AcquireRequest,
     is_new: &mut bool,
-) -> Result<Option<(Row, u64)>, Problem> {
-    let prefix = client.store().lease_keys();
-    let page_at = |worker_id| get_page(&prefix, &numbered(&prefix, worker_id), PAGE);
+) -> Result<Option<Taken>, Problem> {
+    let (store, prefix) = (client.store().clone(), client.store().key(LEASES));
+    let page_at = |worker_id| get_page(&prefix, &store.numbered(LEASES, worker_id), PAGE);
     let mut read = client.transact(&[], &[page_at(0), get_last(&prefix)], &[])?.reads.into_iter();
     let (page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
     let Some(last) = last.first().filter(|_| page.len() == PAGE) else { return Ok(None) };
@@ -56,11 +56,11 @@ fn among(
     is_new: &mut bool,
     page: &[KeyValue],
     choose: impl FnOnce(&mut Vec<Row>),
-) -> Result<Option<(Row, u64)>, Problem> {
+) -> Result<Option<Taken>, Problem> {
     let flawed = |row: &Result<Row, Problem>| matches!(row, Err(Problem::Flawed(_)));
     let rows = page.iter().map(Row::read).filter(|row| !flawed(row));
     let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
-    refuse_others(rows.iter(), &request.fingerprint)?;
+    refuse_others(client.store(), rows.iter(), &request.fingerprint)?;
     rows.retain(|row| row.state != State::Held && may_use(row, request));
     choose(&mut rows);
     for row in &rows {

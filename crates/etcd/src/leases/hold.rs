@@ -4,10 +4,8 @@ use uidring::Error;
 use uidring::clock::{Clock, SystemClock};
 use uidring_store::leases::{Horizon, LeasedRow, Loss, RowStore};
 
-use super::row::{Row, State};
+use super::row::{Row, State, replace};
 use crate::client::Client;
-use crate::key_value::{get, modified_at, put};
-use crate::node::numbered;
 use crate::problem::Problem;
 
 /// How often one renewal may find that an earlier attempt of it was committed, and start again from that.
@@ -64,22 +62,21 @@ fn change(
     new: impl Fn(&Row) -> Row,
     is_done: impl Fn(&Row) -> bool,
 ) -> Result<(), Problem> {
-    let key = numbered(&client.store().lease_keys(), row.worker_id);
-    let lost = |loss| Problem::Lost { worker_id: row.worker_id, why: row.why(loss) };
+    let (worker_id, location) = (row.worker_id, client.store().to_string());
+    let lost = |loss| {
+        let (place, why) = (location.clone(), row.why(loss));
+        Problem::Final(Error::LeaseLost { worker_id, place, why })
+    };
     for _ in 0..READINGS {
-        let next = new(known);
-        let unchanged = [modified_at(&key, known.revision)];
-        let answer = client.transact(&unchanged, &[put(&key, &next.write())], &[get(&key)])?;
+        let (answer, next) = replace(client, known, new(known))?;
         if row.server != Some(answer.cluster) {
             return Err(lost(Loss::OtherServer));
         }
         if answer.succeeded {
-            *known = Row { revision: answer.revision, ..next };
+            *known = next;
             return Ok(());
         }
-        let Some(found) = answer.reads.into_iter().flatten().next() else {
-            return Err(lost(Loss::Gone));
-        };
+        let found = answer.first().ok_or_else(|| lost(Loss::Gone))?;
         let found = Row::read(&found).map_err(|problem| match problem {
             Problem::Damaged(why) | Problem::Flawed(why) => lost(Loss::Unreadable(why)),
             problem => problem,

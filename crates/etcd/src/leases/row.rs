@@ -5,8 +5,9 @@ use std::time::Duration;
 use uidring::Timestamp;
 use uidring_store::leases::{Horizon, LeaseColumns, LeaseRow, LeasedRow, flaw};
 
-use crate::key_value::KeyValue;
-use crate::node::{VERSION, field, read, worker_id};
+use crate::client::Client;
+use crate::key_value::{Answer, KeyValue, get, modified_at, put};
+use crate::node::{LEASES, VERSION, field, read, worker_id};
 use crate::problem::Problem;
 
 /// Who has the worker id.
@@ -41,6 +42,22 @@ const STATES: [(State, &str); 3] =
     [(State::Free, "free"), (State::Held, "held"), (State::Fenced, "fenced")];
 
 impl Row {
+    /// A free row of a worker id that nobody has leased.
+    pub fn new(worker_id: u64, layout: &str, now: Timestamp) -> Self {
+        Self {
+            worker_id,
+            owner: String::new(),
+            token: 1,
+            state: State::Free,
+            lasts: Duration::ZERO,
+            horizon: None,
+            layout: layout.to_owned(),
+            created: now,
+            renewed: now,
+            revision: 0,
+        }
+    }
+
     /// Reads a value. A flaw concerns this value alone; a wrong version may concern all.
     pub fn read(found: &KeyValue) -> Result<Self, Problem> {
         let value = read(found)?;
@@ -76,9 +93,7 @@ impl Row {
             revision: found.mod_revision,
         };
         let names = ["its worker id", "token", "horizon.tick", "horizon.sequence"];
-        let LeaseColumns { layout, worker_id, token, horizon, .. } =
-            row.clone().columns(row.renewed);
-        match flaw(&layout, worker_id, token, horizon, names) {
+        match flaw(&row.layout, row.worker_id, row.token, row.columns(), names) {
             Some(flaw) => Err(Problem::Flawed(format!("the value of {}: {flaw}", found.key))),
             None => Ok(row),
         }
@@ -106,29 +121,39 @@ impl Row {
         self.lasts + self.lasts / 10
     }
 
-    /// The row for people. Its end depends on the clocks of this host and the holder's.
-    pub fn shown(self, now: Timestamp) -> LeaseRow {
-        self.columns(now).into()
+    /// Tick and sequence number of the horizon.
+    fn columns(&self) -> (Option<i64>, Option<i64>) {
+        self.horizon.map(|h| (h.tick.cast_signed(), h.sequence.cast_signed())).unzip()
     }
 
-    fn columns(self, now: Timestamp) -> LeaseColumns {
+    /// The row for people. Its end depends on the clocks of this host and the holder's.
+    pub fn shown(self, now: Timestamp) -> LeaseRow {
         let end = self.renewed.saturating_add(self.lasts);
         let (lease_end, is_over) = match self.state {
             State::Free => (None, false),
             State::Fenced => (Some(self.renewed), true),
             State::Held => (Some(end), now > self.renewed.saturating_add(self.patience())),
         };
-        let number = |part: fn(Horizon) -> u64| self.horizon.map(|h| part(h).cast_signed());
         LeaseColumns {
             worker_id: self.worker_id,
+            horizon: self.columns(),
             owner: self.owner,
             token: self.token,
             lease_end,
             is_over,
-            horizon: (number(|h| h.tick), number(|h| h.sequence)),
             layout: self.layout,
             created: self.created,
             renewed: self.renewed,
         }
+        .into()
     }
+}
+
+/// Writes `next` unless the key has changed since `seen` was read. If it has, the answer says what is there now.
+pub fn replace(client: &mut Client, seen: &Row, next: Row) -> Result<(Answer, Row), Problem> {
+    let key = client.store().numbered(LEASES, seen.worker_id);
+    let unchanged = [modified_at(&key, seen.revision)];
+    let answer = client.transact(&unchanged, &[put(&key, &next.write())], &[get(&key)])?;
+    let row = Row { revision: answer.revision, ..next };
+    Ok((answer, row))
 }

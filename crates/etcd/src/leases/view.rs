@@ -12,7 +12,7 @@ use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 use super::row::{Row, State};
 use crate::client::Client;
 use crate::key_value::{KeyValue, get_changed};
-use crate::node::worker_id;
+use crate::node::{LEASES, worker_id};
 use crate::problem::Problem;
 
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl View {
     pub fn refresh(&mut self, client: &mut Client) -> Result<(), Problem> {
         let after = self.read.map_or(0, |read| read.revision);
         let sent = SystemMonotonic.moment();
-        let changed = get_changed(&client.store().lease_keys(), after);
+        let changed = get_changed(&client.store().key(LEASES), after);
         let answer = client.transact(&[], &[changed], &[])?;
         let is_other =
             |read: Read| read.cluster != answer.cluster || read.revision > answer.revision;
@@ -82,10 +82,8 @@ impl View {
             row => row?,
         };
         self.flaws.remove(&worker_id);
-        let is_known =
-            self.rows.get(&row.worker_id).is_some_and(|seen| seen.row.revision == row.revision);
-        if !is_known {
-            self.rows.insert(row.worker_id, Seen { row, since: SystemMonotonic.moment() });
+        if self.get(worker_id).is_none_or(|seen| seen.revision != row.revision) {
+            self.rows.insert(worker_id, Seen { row, since: SystemMonotonic.moment() });
         }
         Ok(())
     }
