@@ -1,4 +1,4 @@
-//! Handshakes of our own, to learn why the client's fail. The client retries without telling.
+//! Connections with TLS, and handshakes of our own, to learn why the client's fail. The client retries without telling.
 
 use std::future;
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,22 +9,43 @@ use std::time::Duration;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Error as TlsError, Stream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use uidring::StoreErrorKind;
 use uidring_store::url::Host;
 use uidring_store::{tls_advice, tls_error};
+use zookeeper_client::{Client, Error};
 
 use super::error::ZooKeeperError;
+use super::hosts::TLS;
 use super::registry::Registry;
+use super::thread::unless;
+
+pub async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
+    let servers = &registry.servers;
+    let limit = servers.connect_deadline;
+    let prepared = servers.tls.prepare();
+    let (options, config) = prepared
+        .map_err(|cause| registry.caused(StoreErrorKind::Denied, "TLS cannot be used", cause))?;
+    // They appear nowhere else, because no path has an empty part.
+    let hosts = servers.text.replace(TLS, "");
+    let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
+    let mut refusal = None;
+    let refused = all_refused(registry, config, &mut refusal);
+    match unless(refused, timeout(limit, connecting)).await {
+        Some(Ok(Err(error))) if error != Error::Timeout => Err(registry.failed(error)),
+        Some(Ok(Ok(client))) => Ok(client),
+        _ => Err(refusal.unwrap_or_else(|| registry.no_session("are these their ports for TLS"))),
+    }
+}
 
 /// Completes once every server has refused a handshake, because waiting then cannot help. First waits a quarter of the
 /// limit, in which most sessions are made. Sets `refusal` at a refusal.
-pub async fn all_refused(
+async fn all_refused(
     registry: &Registry,
     config: Arc<ClientConfig>,
-    limit: Duration,
     refusal: &mut Option<ZooKeeperError>,
 ) {
+    let limit = registry.servers.connect_limit();
     sleep(limit / 4).await;
     let (servers, mut outcomes) = (&registry.servers.hosts, JoinSet::new());
     for server in servers {
@@ -58,12 +79,11 @@ pub async fn all_refused(
 /// Returns why TLS with a server fails; `None` if it works or the server does not answer.
 fn failure(server: &Host, config: Arc<ClientConfig>, limit: Duration) -> Option<io::Error> {
     let mut addresses = server.with_port(2_181).to_socket_addrs().ok()?;
-    let mut tcp = addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())?;
+    let tcp = addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())?;
     tcp.set_read_timeout(Some(limit)).ok()?;
     tcp.set_write_timeout(Some(limit)).ok()?;
     let name = ServerName::try_from(server.name.clone()).ok()?;
-    let mut connection = ClientConnection::new(config, name).ok()?;
-    let error = shake_hands(&mut connection, &mut tcp).err()?;
+    let error = shake_hands(ClientConnection::new(config, name).ok()?, tcp).err()?;
     let is_closed = matches!(
         error.kind(),
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
@@ -71,13 +91,12 @@ fn failure(server: &Host, config: Arc<ClientConfig>, limit: Duration) -> Option<
     (is_closed || tls_error(&error).is_some()).then_some(error)
 }
 
-fn shake_hands(connection: &mut ClientConnection, tcp: &mut TcpStream) -> io::Result<()> {
-    while connection.is_handshaking() {
-        connection.complete_io(tcp)?;
-    }
+fn shake_hands(mut connection: ClientConnection, mut tcp: TcpStream) -> io::Result<()> {
+    let mut stream = Stream::new(&mut connection, &mut tcp);
+    // This completes the handshake.
+    stream.flush()?;
     // With TLS 1.3, a server refuses the client's certificate after the handshake. Otherwise it answers any command,
     // even an unknown one. So the read shows a refusal.
-    let mut stream = Stream::new(connection, tcp);
     let _ = stream.write_all(b"ruok").and_then(|()| stream.flush());
     match stream.read(&mut [0; 4])? {
         0 => Err(ErrorKind::UnexpectedEof.into()),

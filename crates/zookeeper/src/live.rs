@@ -3,21 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
+use uidring::Timestamp;
 use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
-use uidring::{StoreErrorKind, Timestamp};
 use uidring_store::warn_once;
 use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult};
 
 use super::error::ZooKeeperError;
-#[cfg(feature = "tls")]
-use super::handshake::all_refused;
-#[cfg(feature = "tls")]
-use super::hosts::TLS;
-use super::registry::{MISSING_NODE, Registry};
-#[cfg(feature = "tls")]
-use super::thread::unless;
-#[cfg(feature = "tls")]
-use super::tls::Prepared;
+use super::registry::Registry;
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
 /// Rights in access lists.
@@ -44,10 +36,20 @@ impl Ensemble for Registry {
     async fn connect(&self) -> Result<LiveTree, ZooKeeperError> {
         #[cfg(feature = "tls")]
         if self.servers.has_tls {
-            let client = connect_by_tls(self).await?;
+            let client = super::handshake::connect(self).await?;
             return Ok(LiveTree { client, registry: self.clone() });
         }
-        Ok(LiveTree { client: connect(self).await?, registry: self.clone() })
+        if let Some(warning) = self.servers.password(true).warning() {
+            warn_once(format!("ZooKeeper {}: {warning}", self.servers));
+        }
+        let connecting = self.servers.connector().connect(&self.servers.text);
+        match timeout(self.servers.connect_deadline, connecting).await {
+            Ok(Err(error)) if error != Error::Timeout => Err(self.failed(error)),
+            Ok(Ok(client)) => Ok(LiveTree { client, registry: self.clone() }),
+            _ => Err(self.no_session(
+                "are these ports without TLS (with it, write tls=verify in the URL, or tls:// before each server in Rust)",
+            )),
+        }
     }
 
     async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
@@ -55,54 +57,7 @@ impl Ensemble for Registry {
     }
 }
 
-async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
-    let servers = &registry.servers;
-    if let Some(warning) = servers.password(true).warning() {
-        warn_once(format!("ZooKeeper {servers}: {warning}"));
-    }
-    let connecting = servers.connector().connect(&servers.text);
-    match timeout(servers.connect_deadline, connecting).await {
-        Ok(Err(error)) if error != Error::Timeout => Err(failed(registry, error)),
-        Ok(Ok(client)) => Ok(client),
-        _ => Err(no_session(
-            registry,
-            "are these ports without TLS (with it, write tls=verify in the URL, or tls:// before each server in Rust)",
-        )),
-    }
-}
-
-#[cfg(feature = "tls")]
-async fn connect_by_tls(registry: &Registry) -> Result<Client, ZooKeeperError> {
-    let servers = &registry.servers;
-    let limit = servers.connect_deadline;
-    let prepared = servers.tls.prepare();
-    let Prepared { options, config } = prepared
-        .map_err(|cause| registry.caused(StoreErrorKind::Denied, "TLS cannot be used", cause))?;
-    // They appear nowhere else, because no path has an empty part.
-    let hosts = servers.text.replace(TLS, "");
-    let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
-    let mut refusal = None;
-    let refused = all_refused(registry, config, limit.min(servers.session_timeout), &mut refusal);
-    match unless(refused, timeout(limit, connecting)).await {
-        Some(Ok(Err(error))) if error != Error::Timeout => Err(failed(registry, error)),
-        Some(Ok(Ok(client))) => Ok(client),
-        _ => Err(refusal.unwrap_or_else(|| no_session(registry, "are these their ports for TLS"))),
-    }
-}
-
-/// The error after the time limit. The client's own limit is the session timeout.
-fn no_session(registry: &Registry, ports: &str) -> ZooKeeperError {
-    let limit = registry.servers.connect_deadline.min(registry.servers.session_timeout);
-    registry.unreachable(format!(
-        "no session within {limit:?}; are the servers running, do they have a quorum, and {ports}?"
-    ))
-}
-
 impl LiveTree {
-    fn failed(&self, error: Error) -> ZooKeeperError {
-        failed(&self.registry, error)
-    }
-
     /// The error of a request that needs this right on a node.
     fn refused(&self, right: &'static str, node: &str, error: Error) -> ZooKeeperError {
         match error {
@@ -110,7 +65,7 @@ impl LiveTree {
                 let (registry, node) = (self.registry.to_string(), node.into());
                 ZooKeeperError::NotAllowed { registry, node, right, source: error }
             }
-            other => self.failed(other),
+            other => self.registry.failed(other),
         }
     }
 
@@ -127,7 +82,7 @@ impl LiveTree {
                 let (right, node) = write.needs();
                 Failure::Other(self.refused(right, node, error))
             }
-            (error, None) => Failure::Other(self.failed(error)),
+            (error, None) => Failure::Other(self.registry.failed(error)),
         }
     }
 }
@@ -159,7 +114,8 @@ impl Tree for LiveTree {
 
     async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError> {
         // A user without the right to create the folder does not need it if it exists.
-        let exists = self.client.check_stat(path).await.map_err(|error| self.failed(error))?;
+        let exists =
+            self.client.check_stat(path).await.map_err(|error| self.registry.failed(error))?;
         if exists.is_some() {
             return Ok(());
         }
@@ -210,7 +166,7 @@ impl Tree for LiveTree {
                 Write::Delete { path } => writer.add_delete(path, None),
                 Write::Check { path, version } => writer.add_check_version(path, *version),
             };
-            added.map_err(|error| Failure::Other(self.failed(error)))?;
+            added.map_err(|error| Failure::Other(self.registry.failed(error)))?;
         }
         let results = writer.commit().await.map_err(|error| self.commit_failed(&writes, error))?;
         let versions = results.into_iter().filter_map(|result| match result {
@@ -224,7 +180,7 @@ impl Tree for LiveTree {
 
     async fn changed(&self, path: &str) -> Result<(), ZooKeeperError> {
         let watch = self.client.check_and_watch_stat(path).await;
-        if let (Some(_), watcher) = watch.map_err(|error| self.failed(error))? {
+        if let (Some(_), watcher) = watch.map_err(|error| self.registry.failed(error))? {
             watcher.changed().await;
         }
         Ok(())
@@ -256,29 +212,4 @@ fn parent(path: &str) -> &str {
         Some((parent, _)) if !parent.is_empty() => parent,
         _ => "/",
     }
-}
-
-/// Explains an error of the client, and what to do.
-fn failed(registry: &Registry, error: Error) -> ZooKeeperError {
-    use StoreErrorKind::{Denied, Unreachable};
-    let (kind, problem) = match &error {
-        Error::NoNode => (Denied, MISSING_NODE),
-        Error::AuthFailed => {
-            (Denied, "the servers do not let this user in; check user and password")
-        }
-        Error::InvalidAcl => (Denied, "the servers do not know this user"),
-        Error::NoAuth
-        | Error::QuotaExceeded
-        | Error::NodeExists
-        | Error::NotEmpty
-        | Error::BadVersion
-        | Error::NoChildrenForEphemerals
-        | Error::Unimplemented
-        | Error::MarshallingError
-        | Error::BadArguments(_)
-        | Error::UnexpectedErrorCode(_) => (Denied, "the servers refused a request"),
-        // All others concern the connection or the session.
-        _ => (Unreachable, "the servers cannot be reached, or the connection broke"),
-    };
-    registry.caused(kind, problem, error)
 }

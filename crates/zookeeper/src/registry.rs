@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use uidring::StoreErrorKind;
+use zookeeper_client::Error;
 
 use super::error::ZooKeeperError;
 use super::instance::{Instance, check_name};
@@ -101,6 +102,39 @@ impl Registry {
     ) -> ZooKeeperError {
         let (registry, problem) = (self.to_string(), problem.into());
         ZooKeeperError::Registry { registry, problem, kind, source: Some(source.into().into()) }
+    }
+
+    /// An error of the client, with what to do.
+    pub fn failed(&self, error: Error) -> ZooKeeperError {
+        use StoreErrorKind::{Denied, Unreachable};
+        let (kind, problem) = match &error {
+            Error::NoNode => (Denied, MISSING_NODE),
+            Error::AuthFailed => {
+                (Denied, "the servers do not let this user in; check user and password")
+            }
+            Error::InvalidAcl => (Denied, "the servers do not know this user"),
+            Error::NoAuth
+            | Error::QuotaExceeded
+            | Error::NodeExists
+            | Error::NotEmpty
+            | Error::BadVersion
+            | Error::NoChildrenForEphemerals
+            | Error::Unimplemented
+            | Error::MarshallingError
+            | Error::BadArguments(_)
+            | Error::UnexpectedErrorCode(_) => (Denied, "the servers refused a request"),
+            // All others concern the connection or the session.
+            _ => (Unreachable, "the servers cannot be reached, or the connection broke"),
+        };
+        self.caused(kind, problem, error)
+    }
+
+    /// The error after the time limit.
+    pub fn no_session(&self, ports: &str) -> ZooKeeperError {
+        let limit = self.servers.connect_limit();
+        self.unreachable(format!(
+            "no session within {limit:?}; are the servers running, do they have a quorum, and {ports}?"
+        ))
     }
 
     /// No server could be asked, or none answered.

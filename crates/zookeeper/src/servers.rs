@@ -154,6 +154,11 @@ impl ZooKeeperServers {
         self
     }
 
+    /// How long connecting may take. The client's own limit is the session timeout.
+    pub(super) fn connect_limit(&self) -> Duration {
+        self.connect_deadline.min(self.session_timeout)
+    }
+
     pub(super) fn connector(&self) -> Connector {
         // How long a server may be silent before the client tries another one. A quarter leaves time for three tries
         // before the lease ends, at nine tenths of the session; a busy server needs a second.

@@ -20,15 +20,11 @@ pub struct Tls {
     pub identity: Option<Arc<ClientIdentity>>,
 }
 
-pub struct Prepared {
-    /// For the client.
-    pub options: TlsOptions,
-    /// The same, for handshakes of our own.
-    pub config: Arc<ClientConfig>,
-}
-
 impl Tls {
-    pub fn prepare(&self) -> Result<Prepared, Box<dyn StdError + Send + Sync>> {
+    /// Returns the options for the client, and the same for handshakes of our own.
+    pub fn prepare(
+        &self,
+    ) -> Result<(TlsOptions, Arc<ClientConfig>), Box<dyn StdError + Send + Sync>> {
         const NO_CRYPTOGRAPHY: &str = "the process has chosen no cryptography";
         let system;
         let authorities = match &self.authorities {
@@ -63,7 +59,7 @@ impl Tls {
                 config.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?
             }
         };
-        Ok(Prepared { options, config: Arc::new(config) })
+        Ok((options, Arc::new(config)))
     }
 }
 
