@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::key_value::{
     Answer, KeyValue, bump, get, get_last, is_absent, put, value_is, version_below, version_is,
 };
-use crate::node::{COUNTER, LAYOUT, LEASES, NODES, RANGE, VERSION, field, read, worker_id};
+use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
 
 /// The greatest base and worker id, so that their sum fits.
@@ -55,7 +55,8 @@ impl Counter {
     /// Reads the counter. A missing one has version 0 and the value that it would be created with.
     pub fn look(client: &mut Client) -> Result<Self, Problem> {
         let [key, layout, range, nodes, leases] =
-            [COUNTER, LAYOUT, RANGE, NODES, LEASES].map(|name| client.store().key(name));
+            ["counter", "layout", "range", "nodes/", "leases/"]
+                .map(|name| client.store().key(name));
         let look = [get(&key), get(&layout), get(&range), get_last(&nodes), get_last(&leases)];
         let reads = client.transact(&[], &look, &[])?.reads;
         let Ok([counter, layout, range, nodes, leases]) = <[_; 5]>::try_from(reads) else {
@@ -104,7 +105,7 @@ impl Counter {
         match &self.layout {
             None => {
                 let value = json!({"version": VERSION, "layout": layout}).to_string();
-                Ok(vec![(store.key(LAYOUT), Some(value))])
+                Ok(vec![(store.key("layout"), Some(value))])
             }
             Some(found) if found == layout => Ok(Rows::new()),
             Some(found) => Err(foreign(store, found, layout)),
@@ -158,7 +159,7 @@ pub fn spend(
         let claim = claim.unwrap_or_default();
         let mut is_same = vec![value_is(key, value)];
         if range.is_none() {
-            is_same.push(is_absent(&client.store().key(RANGE)));
+            is_same.push(is_absent(&client.store().key("range")));
         }
         if attempt < TRIES_AT_ONCE {
             let worker_id = next.cast_unsigned();
@@ -206,7 +207,7 @@ pub fn record(client: &mut Client, range: WorkerRange) -> Result<(), Problem> {
             return Ok(());
         }
         let Counter { key, value: found, version, .. } = &counter;
-        let (recorded, first, last) = (client.store().key(RANGE), range.first(), range.last());
+        let (recorded, first, last) = (client.store().key("range"), range.first(), range.last());
         let row = json!({"version": VERSION, "first": first, "last": last}).to_string();
         let compare = [value_is(key, found), version_is(key, *version), is_absent(&recorded)];
         let mut puts = vec![put(&recorded, &row)];

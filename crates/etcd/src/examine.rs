@@ -6,7 +6,6 @@ use uidring_store::{Finding, Findings, StoreUse};
 use crate::EtcdStore;
 use crate::client::Client;
 use crate::key_value::{get, put, version_below};
-use crate::node::{COUNTER, LAYOUT, LEASES, NODES};
 
 /// Examines a cluster for this use.
 pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
@@ -26,7 +25,7 @@ pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
         return Err(findings);
     }
     findings.push(store.password().finding());
-    let all = [COUNTER, NODES, LEASES, LAYOUT].map(|name| store.key(name));
+    let all = ["counter", "nodes/", "leases/", "layout"].map(|name| store.key(name));
     let keys = if matches!(wanted, StoreUse::Lease(_)) { &all[..] } else { &all[..2] };
     let puts: Vec<_> = keys.iter().flat_map(|key| [put(key, ""), get(key)]).collect();
     // etcd checks the rights of both branches. The comparison never holds, so nothing is written.

@@ -6,19 +6,9 @@ use uidring_store::{NodeIdentity, WorkerNode};
 
 use crate::key_value::KeyValue;
 use crate::problem::Problem;
+use crate::store::FOLDERS;
 
 pub const VERSION: u64 = 1;
-
-/// The keys of a store, after its prefix.
-pub const COUNTER: &str = "counter";
-/// The layout, which all leases share.
-pub const LAYOUT: &str = "layout";
-pub const RANGE: &str = "range";
-pub const NODES: &str = "nodes/";
-pub const LEASES: &str = "leases/";
-
-/// Below these parts of a key are worker ids alone. No prefix has them.
-pub const FOLDERS: [&str; 2] = ["nodes", "leases"];
 
 /// Returns the worker id of a key of a start or a lease.
 pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {

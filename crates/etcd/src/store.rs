@@ -12,12 +12,13 @@ use uidring_store::url::host_and_port;
 use uidring_store::{Credentials, ServerError, TableError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
-use crate::node::FOLDERS;
-
 /// What errors call the contents of the file.
 const CREDENTIALS: &str = "user and password of etcd";
 
 const PREFIX: &str = "/uidring/";
+
+/// Below these parts of a key are worker ids alone. No prefix has them.
+pub const FOLDERS: [&str; 2] = ["nodes", "leases"];
 
 /// An etcd cluster (3.4 or later), and a prefix of all keys, `/uidring/` by default. Each prefix has its own worker
 /// ids.
@@ -178,13 +179,18 @@ impl EtcdStore {
         }
     }
 
+    /// `counter`, `range`, the `layout`, which all leases share, or the folders `nodes/` and `leases/`.
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// The key of a worker id in a folder: twenty digits, so that keys sort like their numbers.
-    pub(crate) fn numbered(&self, folder: &str, worker_id: u64) -> String {
-        format!("{}{folder}{worker_id:020}", self.prefix)
+    /// The key of a start. Twenty digits, so that keys sort like their numbers.
+    pub(crate) fn node(&self, worker_id: u64) -> String {
+        format!("{}nodes/{worker_id:020}", self.prefix)
+    }
+
+    pub(crate) fn lease(&self, worker_id: u64) -> String {
+        format!("{}leases/{worker_id:020}", self.prefix)
     }
 
     pub(crate) fn error(

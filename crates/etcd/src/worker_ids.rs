@@ -13,7 +13,7 @@ use crate::EtcdStore;
 use crate::client::Client;
 use crate::counter::{Counter, record, spend};
 use crate::key_value::{delete, get_changed};
-use crate::node::{LEASES, NODES, start, write};
+use crate::node::{start, write};
 
 /// How many keys one transaction deletes. etcd allows 128 requests.
 const PRUNE_KEYS: usize = 100;
@@ -53,7 +53,7 @@ impl EtcdWorkerIds {
     fn starts(&self) -> Result<(Vec<Start>, Counter), Error> {
         Client::new(&self.store).run(|client| {
             let counter = Counter::look(client)?;
-            let all = get_changed(&client.store().key(NODES), 0);
+            let all = get_changed(&client.store().key("nodes/"), 0);
             let found = client.transact(&[], &[all], &[])?.reads.into_iter().flatten();
             let starts: Result<Vec<_>, _> = found.map(|found| start(&found)).collect();
             Ok((starts?, counter))
@@ -76,10 +76,7 @@ impl WorkerTable for EtcdWorkerIds {
             // Both keys must be new, which also detects a counter that went back.
             let rows = |store: &EtcdStore, worker_id: u64| {
                 let start = write(&node, SystemClock.now());
-                vec![
-                    (store.numbered(NODES, worker_id), Some(start)),
-                    (store.numbered(LEASES, worker_id), None),
-                ]
+                vec![(store.node(worker_id), Some(start)), (store.lease(worker_id), None)]
             };
             let spent = spend(client, layout, None, rows)?;
             Ok((spent.worker_id, spent.range))
@@ -130,7 +127,7 @@ impl WorkerTable for EtcdWorkerIds {
         let old: Vec<_> = starts
             .iter()
             .filter(|(node, time)| Some(node.id) != newest && now.saturating_since(*time) > age)
-            .map(|(node, _)| delete(&self.store.numbered(NODES, node.id)))
+            .map(|(node, _)| delete(&self.store.node(node.id)))
             .collect();
         let mut client = Client::new(&self.store);
         for part in old.chunks(PRUNE_KEYS) {

@@ -11,7 +11,7 @@ use crate::EtcdStore;
 use crate::client::Client;
 use crate::counter::{Spent, foreign, spend};
 use crate::key_value::KeyValue;
-use crate::node::{LEASES, NODES, write};
+use crate::node::write;
 use crate::problem::Problem;
 
 /// How often the leases are read before acquiring fails.
@@ -112,8 +112,8 @@ fn add(
     };
     let rows = |store: &EtcdStore, worker_id: u64| {
         vec![
-            (store.numbered(LEASES, worker_id), Some(row(worker_id).write())),
-            (store.numbered(NODES, worker_id), Some(write(&request.node, now))),
+            (store.lease(worker_id), Some(row(worker_id).write())),
+            (store.node(worker_id), Some(write(&request.node, now))),
         ]
     };
     match spend(client, &request.layout, Some(&request.fingerprint), rows) {

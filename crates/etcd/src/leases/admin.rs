@@ -16,7 +16,6 @@ use super::view::View;
 use crate::client::Client;
 use crate::counter::{Counter, create};
 use crate::key_value::get;
-use crate::node::LEASES;
 use crate::problem::Problem;
 
 /// How often somebody may change the key in between.
@@ -125,7 +124,7 @@ pub fn reuse(
         for part in rows.chunks(PART) {
             let row = |id: &u64| {
                 let row = Row { horizon: Some(horizon), ..Row::new(*id, fingerprint, now) };
-                (client.store().numbered(LEASES, *id), Some(row.write()))
+                (client.store().lease(*id), Some(row.write()))
             };
             let (new, puts) = create(&[part.iter().map(row).collect(), mem::take(&mut claim)]);
             if !client.transact(&new, &puts, &[])?.succeeded {
@@ -137,7 +136,7 @@ pub fn reuse(
 }
 
 fn row(client: &mut Client, worker_id: u64) -> Result<Option<Row>, Problem> {
-    let key = client.store().numbered(LEASES, worker_id);
+    let key = client.store().lease(worker_id);
     let found = client.transact(&[], &[get(&key)], &[])?.first();
     found.map(|found| Row::read(&found)).transpose()
 }

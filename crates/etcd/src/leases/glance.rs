@@ -7,7 +7,7 @@ use super::acquire::{Taken, may_use, refuse_others, take_row};
 use super::row::{Row, State};
 use crate::client::Client;
 use crate::key_value::{KeyValue, get_last, get_page};
-use crate::node::{LEASES, worker_id};
+use crate::node::worker_id;
 use crate::problem::Problem;
 
 /// How many leases are read at a time, and how many pages at random places.
@@ -25,8 +25,8 @@ pub fn glance(
     request: &AcquireRequest,
     is_new: &mut bool,
 ) -> Result<Option<Taken>, Problem> {
-    let (store, prefix) = (client.store().clone(), client.store().key(LEASES));
-    let page_at = |worker_id| get_page(&prefix, &store.numbered(LEASES, worker_id), PAGE);
+    let (store, prefix) = (client.store().clone(), client.store().key("leases/"));
+    let page_at = |worker_id| get_page(&prefix, &store.lease(worker_id), PAGE);
     let mut read = client.transact(&[], &[page_at(0), get_last(&prefix)], &[])?.reads.into_iter();
     let (page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
     let Some(last) = last.first().filter(|_| page.len() == PAGE) else { return Ok(None) };

@@ -12,7 +12,7 @@ use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 use super::row::{Row, State};
 use crate::client::Client;
 use crate::key_value::{KeyValue, get_changed};
-use crate::node::{LEASES, worker_id};
+use crate::node::worker_id;
 use crate::problem::Problem;
 
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl View {
     pub fn refresh(&mut self, client: &mut Client) -> Result<(), Problem> {
         let after = self.read.map_or(0, |read| read.revision);
         let sent = SystemMonotonic.moment();
-        let changed = get_changed(&client.store().key(LEASES), after);
+        let changed = get_changed(&client.store().key("leases/"), after);
         let answer = client.transact(&[], &[changed], &[])?;
         let is_other =
             |read: Read| read.cluster != answer.cluster || read.revision > answer.revision;
