@@ -24,14 +24,10 @@ const MAX_LENGTH: u64 = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
     pub worker_id: u64,
-    pub ip: String,
-    pub port: String,
     /// How far ids may have been issued. Its time is that of the write, or later.
     pub mark: Mark,
     /// The holder that the registry last knew.
     pub holder: String,
-    /// When the registry last answered, or earlier.
-    pub last_answer: Timestamp,
 }
 
 /// The file of a lease. Models of the protocol keep it in memory.
@@ -135,11 +131,8 @@ impl LocalFile for CacheFile {
         let time = |name: &str| number(name).map(Timestamp::from_millis);
         let cached = Cached {
             worker_id: number("worker_id")?.try_into().map_err(|_| wrong())?,
-            ip: text("ip")?.into(),
-            port: text("port")?.into(),
             mark: Mark { until: time("until")?, timestamp: time("timestamp")? },
             holder: text("holder")?.into(),
-            last_answer: time("word")?,
         };
         let (name, instance) = (text("name")?, text("instance")?);
         if text("checksum")? != checksum(name, instance, &cached) {
@@ -184,12 +177,9 @@ impl CacheFile {
             "name": self.name,
             "instance": self.instance,
             "worker_id": cached.worker_id,
-            "ip": cached.ip,
-            "port": cached.port,
             "timestamp": cached.mark.timestamp.as_millis(),
             "until": cached.mark.until.as_millis(),
             "holder": cached.holder,
-            "word": cached.last_answer.as_millis(),
             "checksum": checksum(&self.name, &self.instance, cached),
         });
         let fresh = beside(&self.path, ".new");
@@ -254,12 +244,10 @@ fn failed(path: &Path, what: &str, source: io::Error) -> Error {
 
 /// Returns an FNV-1a hash of the contents. It detects accidental changes, not forgeries.
 fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
-    let Cached { worker_id, ip, port, mark, holder, last_answer } = cached;
-    let [timestamp, until, word] =
-        [mark.timestamp, mark.until, *last_answer].map(Timestamp::as_millis);
-    let numbers = format!("{worker_id}\n{timestamp}\n{until}\n{word}");
-    let version = VERSION.to_string();
-    let text = [&version, name, instance, ip, port, holder, &numbers].join("\n");
+    let Cached { worker_id, mark, holder } = cached;
+    let [timestamp, until] = [mark.timestamp, mark.until].map(Timestamp::as_millis);
+    let text =
+        format!("{VERSION}\n{name}\n{instance}\n{holder}\n{worker_id}\n{timestamp}\n{until}");
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

@@ -296,7 +296,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     /// between.
     async fn make_number(&self, instead: Option<String>) -> Result<bool, ZooKeeperError> {
         let registry = self.registry();
-        let (path, data) = (registry.number_prefix(), self.endpoint(self.now()).to_json());
+        let path = format!("{}/{}-", registry.forever(), registry.node_name());
+        let data = self.endpoint(self.now()).to_json();
         let mut writes = vec![Write::Create { path, data, mode: CreateMode::PersistentSequential }];
         writes.extend(instead.map(|path| Write::Delete { path }));
         if registry.is_bounded() {

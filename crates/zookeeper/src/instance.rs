@@ -89,14 +89,7 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeper
         "" => "it is empty",
         "." | ".." => "it is the name of a folder",
         _ if name.len() > MAX_LENGTH => "it is longer than 128 bytes",
-        // Do not show it: it may hold a password.
-        _ if name.contains("://") => {
-            return Err(ZooKeeperError::LeafName {
-                what,
-                name: "…".into(),
-                problem: "it is a URL",
-            });
-        }
+        _ if name.contains("://") => "it is a URL",
         _ if name.contains(['/', '\\']) => "it holds a slash",
         // The suffix of bounded instances' nodes.
         _ if name.ends_with(BOUNDED) => "it ends in @bounded",
@@ -107,7 +100,9 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeper
         }
         _ => return Ok(()),
     };
-    Err(ZooKeeperError::LeafName { what, name: name.escape_debug().to_string(), problem })
+    // Do not show a URL: it may hold a password.
+    let name = if name.contains("://") { "…".into() } else { name.escape_debug().to_string() };
+    Err(ZooKeeperError::LeafName { what, name, problem })
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ pub struct Fallback {
     pub holder: String,
     /// Whether the registry failed to answer the last time.
     pub is_away: bool,
+    pub last_answer: Timestamp,
     pub outage_logged: LogThrottle,
     pub file_fails: LogThrottle,
 }
@@ -68,7 +69,8 @@ impl Fallback {
             // The start has just logged it.
             LogThrottle::is_due(&mut outage_logged);
         }
-        Self { cached, holder, is_away, outage_logged, file_fails }
+        let last_answer = cached.mark.timestamp;
+        Self { cached, holder, is_away, last_answer, outage_logged, file_fails }
     }
 }
 
@@ -147,7 +149,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
     /// Stores the mark in the registry. If the file holds it, this need not wait: while the registry is away, the next
     /// call looks for its answer.
     pub fn store(&mut self, in_file: bool) -> Result<(), ZooKeeperError> {
-        let Some(Fallback { cached, holder, is_away, .. }) = &mut self.fallback else {
+        let Some(Fallback { cached, holder, is_away, last_answer, .. }) = &mut self.fallback else {
             return self.session.store(self.mark, self.patience);
         };
         let patience = match (in_file, *is_away) {
@@ -160,7 +162,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
             log!(info, "registry {} is back", self.registry);
         }
         *is_away = false;
-        cached.last_answer = self.mark.timestamp;
+        *last_answer = self.mark.timestamp;
         // The registry now knows this start.
         cached.holder.clone_from(holder);
         Ok(())
@@ -170,7 +172,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
         let Some(fallback) = &mut self.fallback else { return };
         fallback.is_away = true;
         if fallback.outage_logged.is_due() {
-            let silent_for = self.mark.timestamp.saturating_since(fallback.cached.last_answer);
+            let silent_for = self.mark.timestamp.saturating_since(fallback.last_answer);
             log!(
                 warn,
                 "{}; no answer from it for {silent_for:?}; going on with the cache file, so that an \

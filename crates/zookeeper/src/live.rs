@@ -143,11 +143,9 @@ impl Tree for LiveTree {
     async fn read_all(&self, paths: &[String]) -> Vec<(Vec<u8>, Stat)> {
         // Send all requests before waiting for the first answer.
         let answers: Vec<_> = paths.iter().map(|path| self.client.get_data(path)).collect();
-        let mut read = Vec::with_capacity(answers.len());
+        let mut read = Vec::new();
         for answer in answers {
-            if let Ok((data, stat)) = answer.await {
-                read.push((data, stat.into()));
-            }
+            read.extend(answer.await.map(|(data, stat)| (data, stat.into())));
         }
         read
     }

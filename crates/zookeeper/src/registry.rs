@@ -1,7 +1,6 @@
 //! The registry with one name, as one instance sees it: where its nodes are.
 
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
 use uidring::StoreErrorKind;
@@ -73,11 +72,6 @@ impl Registry {
         format!("{}{end}", self.instance)
     }
 
-    /// The path of the node with the instance's number, without the number.
-    pub fn number_prefix(&self) -> String {
-        format!("{}/{}-", self.forever(), self.node_name())
-    }
-
     /// The ephemeral node. Whoever owns it has the name.
     pub fn temporary_node(&self) -> String {
         format!("{}/{}", self.temporary(), self.node_name())
@@ -142,12 +136,8 @@ impl Registry {
         self.error(StoreErrorKind::Unreachable, problem)
     }
 
-    pub fn late(&self, within: Duration) -> ZooKeeperError {
-        self.unreachable(format!("no answer within {within:?}"))
-    }
-
     pub fn no_answer(&self, within: Duration) -> ZooKeeperError {
-        self.unreachable(format!("connected, but no answer within {within:?}"))
+        self.unreachable(format!("no answer within {within:?}"))
     }
 
     pub fn interference(&self) -> ZooKeeperError {
@@ -164,12 +154,6 @@ impl Registry {
             "node {node} does not hold the JSON that it should; find out who wrote it, and correct \
              or remove it"
         ))
-    }
-
-    /// The client's thread or runtime could not be started.
-    pub fn client_not_started(&self, source: io::Error) -> ZooKeeperError {
-        let problem = "its client did not start; is the process at its limits?";
-        self.caused(StoreErrorKind::Denied, problem, source)
     }
 
     /// The session's thread has ended, so nobody keeps the name any more.

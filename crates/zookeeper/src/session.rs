@@ -113,7 +113,7 @@ impl<E: Ensemble> Session<E> {
         let limit = self.applicant.registry.servers.connect_deadline;
         let ensemble = self.ensemble.clone();
         let stored = ensemble.within(limit, self.try_store(mark, is_last)).await;
-        stored.unwrap_or_else(|| Err(self.applicant.registry.late(limit)))
+        stored.unwrap_or_else(|| Err(self.applicant.registry.no_answer(limit)))
     }
 
     async fn try_store(&mut self, mark: Mark, is_last: bool) -> Result<(), ZooKeeperError> {

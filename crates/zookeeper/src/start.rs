@@ -98,12 +98,8 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
             return Err(ZooKeeperError::ClockBehindStored { location, stored, now }.into());
         }
     }
-    let address = match &options.address {
-        Some(address) => address.clone(),
-        None => registry.instance.address()?,
-    };
+    let address = options.address.clone().map_or_else(|| registry.instance.address(), Ok)?;
     let holder = format!("{:016x}", fastrand::u64(..));
-    let (ip, port) = address.clone();
     let mut session = connect(Applicant {
         registry: registry.clone(),
         holder: holder.clone(),
@@ -117,8 +113,7 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
             let same = in_file.filter(|cached| cached.worker_id == claim.worker_id);
             let until = claim.mark.until.max(same.map_or(claim.mark.until, |same| same.mark.until));
             let (worker_id, mark) = (claim.worker_id, Mark { until, ..claim.mark });
-            let (holder, last_answer) = (holder.clone(), read(clock));
-            (Some(claim), Cached { worker_id, ip, port, mark, holder, last_answer })
+            (Some(claim), Cached { worker_id, mark, holder: holder.clone() })
         }
         (Err(error), Some(cached)) if error.is_unreachable() => {
             let cached = by_file(options, layout, &error, cached)?;

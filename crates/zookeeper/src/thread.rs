@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+use uidring::StoreErrorKind;
 
 use super::claim::Before;
 use super::entry::{Applicant, Mark};
@@ -56,9 +57,8 @@ impl SessionThread {
     /// Returns `None` if there is no reply in time. The work goes on.
     fn wait(&self, reply: &Receiver<Stored>, patience: Duration) -> Option<Stored> {
         match reply.recv_timeout(patience) {
-            Ok(reply) => Some(reply),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(self.registry.client_ended())),
+            reply => Some(reply.unwrap_or_else(|_| Err(self.registry.client_ended()))),
         }
     }
 }
@@ -92,7 +92,7 @@ impl SessionHandle for SessionThread {
         self.send(Request::Store(mark, sender))?;
         self.wait(&reply, patience).unwrap_or_else(|| {
             self.pending = Some(reply);
-            Err(self.registry.late(patience))
+            Err(self.registry.no_answer(patience))
         })
     }
 
@@ -100,7 +100,7 @@ impl SessionHandle for SessionThread {
         self.is_ending.send_replace(true);
         let (sender, reply) = sync_channel(1);
         self.send(Request::Release(mark, sender))?;
-        self.wait(&reply, patience).unwrap_or_else(|| Err(self.registry.late(patience)))
+        self.wait(&reply, patience).unwrap_or_else(|| Err(self.registry.no_answer(patience)))
     }
 }
 
@@ -110,7 +110,10 @@ pub fn spawn<T: Send + 'static, W: Future<Output = T>>(
     registry: &Registry,
     work: impl FnOnce() -> W + Send + 'static,
 ) -> Result<JoinHandle<T>, ZooKeeperError> {
-    let not_started = |error| registry.client_not_started(error);
+    let not_started = |error| {
+        let problem = "its client did not start; is the process at its limits?";
+        registry.caused(StoreErrorKind::Denied, problem, error)
+    };
     let runtime = Builder::new_current_thread().enable_time().build().map_err(not_started)?;
     let run = move || {
         let done = runtime.block_on(work());

@@ -25,9 +25,10 @@ pub fn glance(
     request: &AcquireRequest,
     is_new: &mut bool,
 ) -> Result<Option<Taken>, Problem> {
-    let (store, prefix) = (client.store().clone(), client.store().key("leases/"));
-    let page_at = |worker_id| get_page(&prefix, &store.lease(worker_id), PAGE);
-    let mut read = client.transact(&[], &[page_at(0), get_last(&prefix)], &[])?.reads.into_iter();
+    let prefix = client.store().key("leases/");
+    let page_at = |client: &Client, id| get_page(&prefix, &client.store().lease(id), PAGE);
+    let look = [page_at(client, 0), get_last(&prefix)];
+    let mut read = client.transact(&[], &look, &[])?.reads.into_iter();
     let (page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
     let Some(last) = last.first().filter(|_| page.len() == PAGE) else { return Ok(None) };
     let last = worker_id(last)?;
@@ -37,7 +38,7 @@ pub fn glance(
         return Ok(found);
     }
     for _ in 0..PAGES {
-        let look = [page_at(fastrand::u64(..=last))];
+        let look = [page_at(client, fastrand::u64(..=last))];
         let page = client.transact(&[], &look, &[])?.reads.into_iter().next().unwrap_or_default();
         let found = among(client, request, is_new, &page, |free| {
             fastrand::shuffle(free);
