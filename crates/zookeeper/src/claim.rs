@@ -7,7 +7,7 @@ use uidring::{StoreErrorKind, Timestamp};
 
 use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark};
 use super::error::ZooKeeperError;
-use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, session_from_json};
+use super::nodes::{Endpoint, UPLOAD_GAP, session_from_json};
 use super::peers;
 use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
 
@@ -158,11 +158,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         // late. It also fails if a Java Leaf wrote since the read above.
         let inherit = vec![
             Write::Check { path: node, version: other.version },
-            Write::Set {
-                path: self.registry().reserved_node(),
-                data: Reserved { holder: self.applicant.holder.clone(), ..reserved }.to_json(),
-                version: stat.version,
-            },
+            self.reserve(reserved.until, Some(stat.version)),
             Write::Delete { path: self.registry().temporary_node() },
             self.create_name(),
         ];
@@ -185,18 +181,12 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let is_start = matches!(before, Before::Start { .. });
         let mut number = self.find_number().await?;
         let is_new = number.is_none() && is_start;
-        if is_new {
-            if !self.make_number(None).await? {
+        // A Java Leaf that finds no registry works with 0, whatever number its node gets. So avoid 0.
+        while is_start && number.as_ref().is_none_or(|(_, number)| is_bounded && *number == 0) {
+            if !self.make_number(number.map(|(node, _)| node)).await? {
                 return Ok(None);
             }
             // Find it by name, not by its position among the others.
-            number = self.find_number().await?;
-        }
-        if let (Some((node, 0)), true, true) = (&number, is_start, is_bounded) {
-            // A Java Leaf that finds no registry works with 0, whatever number its node gets. So avoid 0.
-            if !self.make_number(Some(node.clone())).await? {
-                return Ok(None);
-            }
             number = self.find_number().await?;
         }
         let Some((node, number)) = number else {
@@ -207,27 +197,19 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
                 registry.forever()
             )));
         };
-        let worker_id = match self.check_number(before, number) {
-            Ok(worker_id) => {
-                let max = self.applicant.max_worker_id;
-                let left = max - worker_id;
-                if is_new && left.saturating_mul(10) < max {
-                    log!(
-                        warn,
-                        "registry {registry}: of the layout's {max} worker ids {left} are left for new \
-                         instances; start with names of instances that are gone, or plan a layout with more \
-                         worker bits"
-                    );
-                }
-                worker_id
-            }
-            Err(refusal) => {
-                if is_new {
-                    self.remove_new(node).await;
-                }
-                return Err(refusal);
-            }
-        };
+        let checked = self.check_number(before, number);
+        if is_new && checked.is_err() {
+            self.remove_new(&node).await;
+        }
+        let (worker_id, max) = (checked?, self.applicant.max_worker_id);
+        let left = max - worker_id;
+        if is_new && left.saturating_mul(10) < max {
+            log!(
+                warn,
+                "registry {registry}: of the layout's {max} worker ids {left} are left for new instances; start with \
+                 names of instances that are gone, or plan a layout with more worker bits"
+            );
+        }
         let Some((stored, stat)) = self.read_endpoint(&node).await? else { return Ok(None) };
         let reserved = self.read_reserved().await?;
         // A process that inherits the name takes it from this one and writes the reservation. If it does so later, the
@@ -323,8 +305,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     }
 
     /// Removes what this start created, as far as possible.
-    async fn remove_new(&self, node: String) {
-        let mut writes = vec![Write::Delete { path: node }];
+    async fn remove_new(&self, node: &str) {
+        let mut writes = vec![Write::Delete { path: node.into() }];
         if self.registry().is_bounded()
             && let Ok(Some((reserved, _))) = self.read_reserved().await
             && reserved.holder == self.applicant.holder
