@@ -157,38 +157,33 @@ pub fn spend(
         }
         let claim = leased.map(|layout| counter.claim(client.store(), layout)).transpose()?;
         let claim = claim.unwrap_or_default();
+        let is_first = !claim.is_empty();
         let mut is_same = vec![value_is(key, value)];
         if range.is_none() {
             is_same.push(is_absent(&client.store().key("range")));
         }
-        if attempt < TRIES_AT_ONCE {
-            let worker_id = next.cast_unsigned();
-            let (mut compare, mut puts) = create(&[rows(client.store(), worker_id), claim]);
-            compare.append(&mut is_same);
-            compare.push(version_is(key, *version));
-            puts.push(bump(key));
-            let answer = client.transact(&compare, &puts, &[])?;
-            if answer.succeeded {
-                return Ok(Spent { worker_id, answer, range: *range });
+        let is_at_once = attempt < TRIES_AT_ONCE;
+        let (worker_id, (mut compare, mut puts)) = if is_at_once {
+            is_same.push(version_is(key, *version));
+            (next, (is_same, vec![bump(key)]))
+        } else {
+            is_same.push(version_below(key, max - base + 2));
+            let counted = client.transact(&is_same, &[bump(key), get(key)], &[])?;
+            if !counted.succeeded {
+                continue;
             }
-            // Reading the counter again shows whether others were faster or took back worker ids.
-            continue;
-        }
-        is_same.push(version_below(key, max - base + 2));
-        let counted = client.transact(&is_same, &[bump(key), get(key)], &[])?;
-        if !counted.succeeded {
-            continue;
-        }
-        let found = counted.first().ok_or(Problem::Contended)?;
-        let worker_id = (base + found.version - 2).cast_unsigned();
-        let is_first = !claim.is_empty();
-        let (compare, puts) = create(&[rows(client.store(), worker_id), claim]);
+            let found = counted.first().ok_or(Problem::Contended)?;
+            (base + found.version - 2, Default::default())
+        };
+        let worker_id = worker_id.cast_unsigned();
+        create(&[rows(client.store(), worker_id), claim], &mut compare, &mut puts);
         let answer = client.transact(&compare, &puts, &[])?;
         if answer.succeeded {
             return Ok(Spent { worker_id, answer, range: *range });
         }
-        // Another start may have set the layout.
-        if !is_first {
+        // Reading the counter again shows whether others were faster or took back worker ids. Another start may have
+        // set the layout.
+        if !is_at_once && !is_first {
             return Err(went_back(key, worker_id));
         }
     }
@@ -222,12 +217,12 @@ pub fn record(client: &mut Client, range: WorkerRange) -> Result<(), Problem> {
     Err(Problem::Contended)
 }
 
-/// Comparisons and puts that create these rows.
-pub fn create(rows: &[Rows]) -> (Vec<Value>, Vec<Value>) {
-    let rows = || rows.iter().flatten();
-    let compare = rows().map(|(key, _)| is_absent(key)).collect();
-    let puts = rows().filter_map(|(key, value)| Some(put(key, value.as_ref()?)));
-    (compare, puts.collect())
+/// Adds comparisons and puts that create these rows.
+pub fn create(rows: &[Rows], compare: &mut Vec<Value>, puts: &mut Vec<Value>) {
+    for (key, value) in rows.iter().flatten() {
+        compare.push(is_absent(key));
+        puts.extend(value.as_ref().map(|value| put(key, value)));
+    }
 }
 
 fn layout_of(found: &KeyValue) -> Result<String, Problem> {

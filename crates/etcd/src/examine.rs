@@ -30,9 +30,8 @@ pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
     let puts: Vec<_> = keys.iter().flat_map(|key| [put(key, ""), get(key)]).collect();
     // etcd checks the rights of both branches. The comparison never holds, so nothing is written.
     let never = version_below(&keys[0], 0);
-    let tried =
-        Client::new(store).run(|client| client.transact(std::slice::from_ref(&never), &puts, &[]));
-    match tried {
+    let compare = std::slice::from_ref(&never);
+    match Client::new(store).run(|client| client.transact(compare, &puts, &[])) {
         Ok(_) => {
             let text = "the user may read and write the keys of the prefix";
             findings.push(Finding::good("rights", text));

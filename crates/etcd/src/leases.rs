@@ -165,6 +165,6 @@ impl LeaseStore for Acquiring {
         self.client.limit(self.lasts / 3);
         // The common code holds a lease only after it acquired a row.
         let known = self.taken.unwrap_or_else(|| unreachable!("a row was taken"));
-        Holder::new(self.client, known)
+        Holder { client: self.client, known }
     }
 }

@@ -126,7 +126,8 @@ pub fn reuse(
                 let row = Row { horizon: Some(horizon), ..Row::new(*id, fingerprint, now) };
                 (client.store().lease(*id), Some(row.write()))
             };
-            let (new, puts) = create(&[part.iter().map(row).collect(), mem::take(&mut claim)]);
+            let (mut new, mut puts) = Default::default();
+            create(&[part.iter().map(row).collect(), mem::take(&mut claim)], &mut new, &mut puts);
             if !client.transact(&new, &puts, &[])?.succeeded {
                 return Err(Problem::Contended);
             }

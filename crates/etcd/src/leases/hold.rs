@@ -12,15 +12,9 @@ use crate::problem::Problem;
 const READINGS: usize = 8;
 
 pub struct Holder {
-    client: Client,
+    pub client: Client,
     /// The lease as this holder wrote it last, as far as it knows.
-    known: Row,
-}
-
-impl Holder {
-    pub fn new(client: Client, known: Row) -> Self {
-        Self { client, known }
-    }
+    pub known: Row,
 }
 
 impl RowStore for Holder {

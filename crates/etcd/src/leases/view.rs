@@ -20,16 +20,10 @@ pub struct View {
     rows: BTreeMap<u64, Seen>,
     /// What is wrong with unusable leases. Nobody gets these.
     flaws: BTreeMap<u64, String>,
-    /// The last read, if the cluster is known.
-    read: Option<Read>,
-}
-
-#[derive(Clone, Copy)]
-struct Read {
+    /// When the last read was sent, and what it saw.
+    sent: Option<Moment>,
     cluster: u64,
     revision: i64,
-    /// When the read was sent.
-    sent: Moment,
 }
 
 /// A lease, and when the answer that first showed this revision had arrived.
@@ -41,13 +35,11 @@ pub struct Seen {
 impl View {
     /// Reads what changed since the last read.
     pub fn refresh(&mut self, client: &mut Client) -> Result<(), Problem> {
-        let after = self.read.map_or(0, |read| read.revision);
         let sent = SystemMonotonic.moment();
-        let changed = get_changed(&client.store().key("leases/"), after);
+        let changed = get_changed(&client.store().key("leases/"), self.revision);
         let answer = client.transact(&[], &[changed], &[])?;
-        let is_other =
-            |read: Read| read.cluster != answer.cluster || read.revision > answer.revision;
-        if self.read.is_some_and(is_other) {
+        let is_other = self.cluster != answer.cluster || self.revision > answer.revision;
+        if self.sent.is_some() && is_other {
             // An older state was restored, or the endpoints belong to several clusters.
             *self = Self::default();
             return Err(Problem::Contended);
@@ -55,7 +47,7 @@ impl View {
         for found in answer.reads.iter().flatten() {
             self.take_in(found)?;
         }
-        self.read = Some(Read { cluster: answer.cluster, revision: answer.revision, sent });
+        (self.sent, self.cluster, self.revision) = (Some(sent), answer.cluster, answer.revision);
         Ok(())
     }
 
@@ -102,13 +94,13 @@ impl View {
 
     /// How long a row must stay unchanged before others may have the worker id; zero if they may now.
     pub fn ends_in(&self, worker_id: u64) -> Duration {
-        let (Some(Seen { row, since }), Some(read)) = (self.rows.get(&worker_id), self.read) else {
+        let (Some(Seen { row, since }), Some(sent)) = (self.rows.get(&worker_id), self.sent) else {
             return Duration::MAX;
         };
         match row.state {
             State::Free | State::Fenced => Duration::ZERO,
             // The last read was executed after it was sent, and found the row unchanged.
-            State::Held => row.patience().saturating_sub(read.sent.since(*since)),
+            State::Held => row.patience().saturating_sub(sent.since(*since)),
         }
     }
 }
