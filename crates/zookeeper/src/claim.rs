@@ -5,10 +5,9 @@ use std::time::Duration;
 use uidring::adapter::log;
 use uidring::{StoreErrorKind, Timestamp};
 
-use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark};
+use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark, millis_ahead};
 use super::error::ZooKeeperError;
 use super::nodes::{Endpoint, UPLOAD_GAP, session_from_json};
-use super::peers;
 use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
 
 /// The longest session of a dead process to wait for.
@@ -82,7 +81,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
                 theirs.map_or(session, |theirs| theirs.max(session).min(LONGEST_SESSION)) + GRACE;
             match found {
                 Some((_, stat)) if stat.owner == self.tree.session() => {
-                    let ahead = |own: Endpoint| peers::millis_ahead(own.timestamp, stat.made_at);
+                    let ahead = |own: Endpoint| millis_ahead(own.timestamp, stat.made_at);
                     return Ok(endpoint.map_or(0, ahead));
                 }
                 Some(_) if !self.answer(self.inherit_name(before)).await? => {}
@@ -246,7 +245,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
                     self.check_clock(&node, stored.timestamp)?;
                 }
                 if let Some(limit) = self.applicant.max_clock_difference {
-                    peers::compare(self.tree, registry, clock_ahead, limit).await?;
+                    self.compare_clocks(clock_ahead, limit).await?;
                 }
             }
             Before::StartByFile { floor, .. } => {

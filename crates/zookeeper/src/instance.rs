@@ -10,8 +10,6 @@ use uidring_store::{NodeIdentity, NodeKind};
 use super::error::ZooKeeperError;
 use super::nodes::BOUNDED;
 
-const VARIABLE: &str = "UIDRING_INSTANCE";
-
 /// Names of nodes and files begin with the instance's name, and must fit in 255 bytes.
 const MAX_LENGTH: usize = 128;
 
@@ -49,18 +47,17 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new), also if the variable is empty; [`Error::Environment`] if it is not UTF-8.
+    /// [`Error::Environment`] if the variable is not UTF-8, or not a name as for [`new`](Self::new).
     pub fn from_env() -> Result<Option<Self>, Error> {
+        let wrong = |problem: String| Error::Environment {
+            problem: format!("the environment variable UIDRING_INSTANCE {problem}"),
+        };
         // A lossy conversion could give two processes one name.
         let name = |name: OsString| match name.to_str() {
-            Some(name) => Self::new(name),
-            None => Err(Error::Environment {
-                problem: format!(
-                    "the environment variable {VARIABLE} is not UTF-8; set it to a name"
-                ),
-            }),
+            Some(name) => Self::new(name).map_err(|error| wrong(format!("is wrong: {error}"))),
+            None => Err(wrong("is not UTF-8; set it to a name".into())),
         };
-        env::var_os(VARIABLE).map(name).transpose()
+        env::var_os("UIDRING_INSTANCE").map(name).transpose()
     }
 
     /// Returns address and port for the registry's JSON: from the name, else from the environment, else an address of

@@ -23,7 +23,6 @@ mod lease;
 mod list;
 mod live;
 mod nodes;
-mod peers;
 mod registry;
 mod servers;
 mod session;

@@ -90,12 +90,7 @@ pub static KIND: StoreKind = StoreKind {
     is_file: false,
     has_own_workers: true,
     open: |url, given| {
-        let instance = Instance::from_env().map_err(|error| match error {
-            Error::Environment { .. } => error,
-            _ => Error::Environment {
-                problem: format!("the environment variable UIDRING_INSTANCE is wrong: {error}"),
-            },
-        })?;
+        let instance = Instance::from_env()?;
         let is_named = instance.is_some();
         let instance = instance.map_or_else(|| Instance::new("unnamed"), Ok)?;
         Ok(Box::new(LeafZooKeeper { is_named, ..LeafZooKeeper::from_parts(url, given, instance)? }))
