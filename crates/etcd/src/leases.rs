@@ -65,11 +65,6 @@ impl EtcdLeases {
         self
     }
 
-    /// Returns the cluster.
-    pub fn store(&self) -> &EtcdStore {
-        &self.store
-    }
-
     fn client(&self) -> Client {
         Client::new(&self.store)
     }

@@ -227,13 +227,7 @@ impl fmt::Display for EtcdStore {
 
 impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdStore")
-            .field("endpoints", &self.endpoints)
-            .field("prefix", &self.prefix)
-            .field("login", &self.login.is_some())
-            .field("attempt_timeout", &self.attempt_timeout)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
+        write!(f, "EtcdStore({self})")
     }
 }
 

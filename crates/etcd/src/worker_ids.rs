@@ -45,11 +45,6 @@ impl EtcdStore {
 }
 
 impl EtcdWorkerIds {
-    /// Returns the cluster.
-    pub fn store(&self) -> &EtcdStore {
-        &self.store
-    }
-
     fn starts(&self) -> Result<(Vec<Start>, Counter), Error> {
         Client::new(&self.store).run(|client| {
             let counter = Counter::look(client)?;

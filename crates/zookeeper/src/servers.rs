@@ -216,12 +216,7 @@ impl fmt::Display for ZooKeeperServers {
 
 impl fmt::Debug for ZooKeeperServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperServers")
-            .field("hosts", &self.text)
-            .field("auth", &self.auth.is_some())
-            .field("session_timeout", &self.session_timeout)
-            .field("connect_deadline", &self.connect_deadline)
-            .finish()
+        write!(f, "ZooKeeperServers({self})")
     }
 }
 

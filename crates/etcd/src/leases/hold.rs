@@ -24,8 +24,7 @@ impl RowStore for Holder {
             renewed: SystemClock.now(),
             ..known.clone()
         };
-        let Self { client, known } = self;
-        client.run(|client| change(client, known, row, new, |_| false))
+        self.change(row, new, |_| false)
     }
 
     /// Succeeds if an earlier attempt, whose answer was lost, has freed the row.
@@ -37,56 +36,58 @@ impl RowStore for Holder {
             renewed: SystemClock.now(),
             ..known.clone()
         };
-        let is_done = |found: &Row| {
+        self.change(row, new, |found| {
             (&found.owner, found.token) == (&row.owner, row.token + 1)
                 && (found.state, found.horizon) == (State::Free, last)
-        };
-        let Self { client, known } = self;
-        client.run(|client| change(client, known, row, new, is_done))
+        })
     }
 }
 
-/// Writes the key unless somebody else has changed it. `known` must be what this holder wrote last, because its
-/// revision lets the write pass. If an earlier attempt changed the key and its answer was lost, this goes on from
-/// there, or is done.
-fn change(
-    client: &mut Client,
-    known: &mut Row,
-    row: &LeasedRow,
-    new: impl Fn(&Row) -> Row,
-    is_done: impl Fn(&Row) -> bool,
-) -> Result<(), Problem> {
-    let (worker_id, location) = (row.worker_id, client.store().to_string());
-    let lost = |loss| {
-        let (place, why) = (location.clone(), row.why(loss));
-        Problem::Final(Error::LeaseLost { worker_id, place, why })
-    };
-    for _ in 0..READINGS {
-        let (answer, next) = replace(client, known, new(known))?;
-        if row.server != Some(answer.cluster) {
-            return Err(lost(Loss::OtherServer));
-        }
-        if answer.succeeded {
-            *known = next;
-            return Ok(());
-        }
-        let found = answer.first().ok_or_else(|| lost(Loss::Gone))?;
-        let found = Row::read(&found).map_err(|problem| match problem {
-            Problem::Damaged(why) | Problem::Flawed(why) => lost(Loss::Unreadable(why)),
-            problem => problem,
-        })?;
-        if is_done(&found) {
-            return Ok(());
-        }
-        if (&found.owner, found.token) != (&row.owner, row.token) {
-            return Err(lost(Loss::Taken { owner: found.owner, token: found.token }));
-        }
-        let tick = found.horizon.map(|horizon| horizon.tick);
-        if tick < row.confirmed || found.revision < known.revision {
-            let confirmed = row.confirmed.unwrap_or(0);
-            return Err(lost(Loss::Forgotten { confirmed, found: tick }));
-        }
-        *known = found;
+impl Holder {
+    /// Writes the key unless somebody else has changed it. `known` must be what this holder wrote last, because its
+    /// revision lets the write pass. If an earlier attempt changed the key and its answer was lost, this goes on from
+    /// there, or is done.
+    fn change(
+        &mut self,
+        row: &LeasedRow,
+        new: impl Fn(&Row) -> Row,
+        is_done: impl Fn(&Row) -> bool,
+    ) -> Result<(), Error> {
+        let Self { client, known } = self;
+        let (worker_id, location) = (row.worker_id, client.store().to_string());
+        let lost = |loss| {
+            let (place, why) = (location.clone(), row.why(loss));
+            Problem::Final(Error::LeaseLost { worker_id, place, why })
+        };
+        client.run(|client| {
+            for _ in 0..READINGS {
+                let (answer, next) = replace(client, known, new(known))?;
+                if row.server != Some(answer.cluster) {
+                    return Err(lost(Loss::OtherServer));
+                }
+                if answer.succeeded {
+                    *known = next;
+                    return Ok(());
+                }
+                let found = answer.first().ok_or_else(|| lost(Loss::Gone))?;
+                let found = Row::read(&found).map_err(|problem| match problem {
+                    Problem::Damaged(why) | Problem::Flawed(why) => lost(Loss::Unreadable(why)),
+                    problem => problem,
+                })?;
+                if is_done(&found) {
+                    return Ok(());
+                }
+                if (&found.owner, found.token) != (&row.owner, row.token) {
+                    return Err(lost(Loss::Taken { owner: found.owner, token: found.token }));
+                }
+                let tick = found.horizon.map(|horizon| horizon.tick);
+                if tick < row.confirmed || found.revision < known.revision {
+                    let confirmed = row.confirmed.unwrap_or(0);
+                    return Err(lost(Loss::Forgotten { confirmed, found: tick }));
+                }
+                *known = found;
+            }
+            Err(Problem::Contended)
+        })
     }
-    Err(Problem::Contended)
 }
