@@ -6,7 +6,7 @@ use uidring::adapter::log;
 use uidring::{StoreErrorKind, Timestamp};
 
 use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark, millis_ahead};
-use super::error::ZooKeeperError;
+use super::error::{ZooKeeperError, check_clock};
 use super::nodes::{Endpoint, UPLOAD_GAP, session_from_json};
 use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
 
@@ -151,7 +151,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         // If this start will be refused, leave the name to others.
         self.check_number(before, number)?;
         if matches!(before, Before::Start { .. }) {
-            self.check_clock(&node, stored.timestamp)?;
+            check_clock(&node, stored.timestamp, self.now())?;
         }
         // One transaction: a third process about to become the holder either comes first, and this fails, or is too
         // late. It also fails if a Java Leaf wrote since the read above.
@@ -242,7 +242,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         match before {
             Before::Start { .. } => {
                 if !is_new {
-                    self.check_clock(&node, stored.timestamp)?;
+                    check_clock(&node, stored.timestamp, self.now())?;
                 }
                 if let Some(limit) = self.applicant.max_clock_difference {
                     self.compare_clocks(clock_ahead, limit).await?;
@@ -292,15 +292,6 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             Err(Failure::Other(error)) => Err(error),
             Err(_) => Ok(false),
         }
-    }
-
-    /// Refuses a start if the clock is behind the stored time.
-    fn check_clock(&self, node: &str, stored: Timestamp) -> Result<(), ZooKeeperError> {
-        let (location, now) = (node.into(), self.now());
-        if stored > now {
-            return Err(ZooKeeperError::ClockBehindStored { location, stored, now });
-        }
-        Ok(())
     }
 
     /// Removes what this start created, as far as possible.

@@ -141,3 +141,11 @@ impl From<ZooKeeperError> for Error {
         StoreError::new(error.kind(), error).into()
     }
 }
+
+/// Refuses a start if the clock is behind the time stored in this node or file.
+pub fn check_clock(place: &str, stored: Timestamp, now: Timestamp) -> Result<(), ZooKeeperError> {
+    if stored <= now {
+        return Ok(());
+    }
+    Err(ZooKeeperError::ClockBehindStored { location: place.into(), stored, now })
+}

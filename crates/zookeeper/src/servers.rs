@@ -63,7 +63,8 @@ impl ZooKeeperServers {
         #[cfg(not(feature = "tls"))]
         if has_tls {
             return Err(wrong(
-                "it asks for TLS, and this program is built without it (the feature `tls` of uidring-zookeeper)",
+                "it asks for TLS, which this build lacks for ZooKeeper: build with the feature `zookeeper-tls` (cargo build \
+                 --features zookeeper-tls); of uidring-zookeeper it is `tls`",
             ));
         }
         // The client would panic at a name that no certificate can have.

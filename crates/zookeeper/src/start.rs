@@ -10,7 +10,7 @@ use uidring_store::files;
 use super::cache::{CacheFile, Cached, LocalFile};
 use super::claim::Before;
 use super::entry::{Applicant, Mark};
-use super::error::ZooKeeperError;
+use super::error::{ZooKeeperError, check_clock};
 use super::leaf::{CacheLocation, LeafZooKeeper};
 use super::lease::{Fallback, ZkLease, terms};
 use super::registry::Outages;
@@ -92,11 +92,7 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
     let in_file = in_file.filter(|_| !is_bounded);
     if let (Some(file), Some(cached)) = (&file, &in_file) {
         layout.check_worker_id(cached.worker_id)?;
-        let (now, stored) = (read(clock), cached.mark.timestamp);
-        if now < stored {
-            let location = file.name();
-            return Err(ZooKeeperError::ClockBehindStored { location, stored, now }.into());
-        }
+        check_clock(&file.name(), cached.mark.timestamp, read(clock))?;
     }
     let address = options.address.clone().map_or_else(|| registry.instance.address(), Ok)?;
     let holder = format!("{:016x}", fastrand::u64(..));

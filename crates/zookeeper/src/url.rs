@@ -146,11 +146,6 @@ fn cache(text: &str) -> Result<CacheLocation, String> {
 
 fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
     let scheme = match tls.mode {
-        Some(TlsMode::Verify) if cfg!(not(feature = "tls")) => {
-            return Err(KIND.wrong(
-                "this build has no TLS for ZooKeeper; build with the feature `zookeeper-tls` (cargo build --features zookeeper-tls); of uidring-zookeeper it is `tls`",
-            ));
-        }
         Some(TlsMode::Verify) => "tls://",
         Some(TlsMode::Unverified) => {
             return Err(
