@@ -80,8 +80,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             let patience =
                 theirs.map_or(session, |theirs| theirs.max(session).min(LONGEST_SESSION)) + GRACE;
             match found {
-                Some((_, stat)) if stat.owner == self.tree.session() => {
-                    let ahead = |own: Endpoint| millis_ahead(own.timestamp, stat.made_at);
+                Some((_, stat)) if stat.ephemeral_owner == self.tree.session() => {
+                    let ahead = |own: Endpoint| millis_ahead(own.timestamp, stat.ctime);
                     return Ok(endpoint.map_or(0, ahead));
                 }
                 Some(_) if !self.answer(self.inherit_name(before)).await? => {}
@@ -145,7 +145,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         // A Java Leaf may have written since. Do not lose that.
         let Some((node, number)) = self.find_number().await? else { return Ok(false) };
         let Some((stored, other)) = self.read_endpoint(&node).await? else { return Ok(false) };
-        if other.written > stat.written {
+        if other.mzxid > stat.mzxid {
             return Ok(false);
         }
         // If this start will be refused, leave the name to others.
@@ -214,7 +214,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         // A process that inherits the name takes it from this one and writes the reservation. If it does so later, the
         // transaction below fails; if earlier, the name is gone now.
         let name = self.tree.read(&registry.temporary_node()).await?;
-        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
+        if name.is_none_or(|(_, stat)| stat.ephemeral_owner != self.tree.session()) {
             return Ok(None);
         }
         if let Before::Claimed { known, .. } = before {
@@ -223,7 +223,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let mut until = match &reserved {
             // The two nodes are always written together. A later timestamp means that somebody without reservations
             // wrote it, and may issue ids until the next one.
-            Some((reserved, other)) if is_new || other.written >= stat.written => reserved.until,
+            Some((reserved, other)) if is_new || other.mzxid >= stat.mzxid => reserved.until,
             // A bounded instance would not leave it like this.
             _ if is_bounded => {
                 return Err(registry.corrupt(format!(

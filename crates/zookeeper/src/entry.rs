@@ -105,7 +105,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             ))
         };
         let name = self.tree.read(&registry.temporary_node()).await?;
-        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
+        if name.is_none_or(|(_, stat)| stat.ephemeral_owner != self.tree.session()) {
             return Err(gone(&registry.temporary_node()));
         }
         let reserved = self.read_reserved().await?;
@@ -114,7 +114,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let (stored, stat) = stored.ok_or_else(|| gone(&entry.node))?;
         self.check_holder(entry, stat, Some(&reserved))?;
         // Since the claim, every write changes both nodes.
-        if reserved.1.written != stat.written {
+        if reserved.1.mzxid != stat.mzxid {
             let node = registry.reserved_node();
             return Err(registry.in_use(format!("somebody else writes to {node}")));
         }
@@ -174,7 +174,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             if reserved.holder != self.applicant.holder {
                 return Err(registry.in_use("another process has taken it over meanwhile"));
             }
-            if stat.written > other.written {
+            if stat.mzxid > other.mzxid {
                 let node = &known.node;
                 return Err(registry.in_use(format!(
                     "somebody else writes to {node}, as a Java Leaf of the same name would"
@@ -215,7 +215,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let peers: Vec<String> = nodes.map(|node| format!("{forever}/{node}")).collect();
         let read = self.tree.read_all(&peers).await.into_iter();
         let ahead = read.filter_map(|(data, stat)| {
-            Some(millis_ahead(Endpoint::from_json(&data)?.timestamp, stat.written_at))
+            Some(millis_ahead(Endpoint::from_json(&data)?.timestamp, stat.mtime))
         });
         let mut ahead: Vec<i64> = ahead.collect();
         let Some(median) = median(&mut ahead) else { return Ok(()) };
@@ -264,8 +264,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
 }
 
 /// Returns how far a clock was ahead of the servers' when both timed the same write.
-pub fn millis_ahead(by_clock: Timestamp, by_servers: Timestamp) -> i64 {
-    by_clock.as_millis().saturating_sub(by_servers.as_millis())
+pub fn millis_ahead(by_clock: Timestamp, by_servers: i64) -> i64 {
+    by_clock.as_millis().saturating_sub(by_servers)
 }
 
 /// Returns the median, the lower middle one of an even number of values.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use uidring::Timestamp;
 use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 use uidring_store::warn_once;
 use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult};
@@ -134,7 +133,7 @@ impl Tree for LiveTree {
 
     async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError> {
         match self.client.get_data(path).await {
-            Ok((data, stat)) => Ok(Some((data, stat.into()))),
+            Ok(found) => Ok(Some(found)),
             Err(Error::NoNode) => Ok(None),
             Err(error) => Err(self.refused(READ, path, error)),
         }
@@ -145,7 +144,7 @@ impl Tree for LiveTree {
         let answers: Vec<_> = paths.iter().map(|path| self.client.get_data(path)).collect();
         let mut read = Vec::new();
         for answer in answers {
-            read.extend(answer.await.map(|(data, stat)| (data, stat.into())));
+            read.extend(answer.await);
         }
         read
     }
@@ -190,18 +189,6 @@ impl Tree for LiveTree {
         drop(self);
         let closed = async { while !state.changed().await.is_terminated() {} };
         let _ = timeout(GOODBYE, closed).await;
-    }
-}
-
-impl From<zookeeper_client::Stat> for Stat {
-    fn from(stat: zookeeper_client::Stat) -> Self {
-        Self {
-            version: stat.version,
-            written: stat.mzxid,
-            written_at: Timestamp::from_millis(stat.mtime),
-            made_at: Timestamp::from_millis(stat.ctime),
-            owner: stat.ephemeral_owner,
-        }
     }
 }
 
