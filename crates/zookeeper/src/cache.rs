@@ -72,14 +72,15 @@ impl CacheFile {
         let lock_path = beside(&path, ".lock");
         let lock = open_or_create(&lock_path, 0o600);
         let (lock, _) = lock.map_err(|error| failed(&path, "locked", error))?;
-        let mut locked = lock.try_lock();
-        for _ in 0..LOCK_TRIES {
-            if !matches!(locked, Err(TryLockError::WouldBlock)) {
-                break;
+        let mut again = 0..LOCK_TRIES;
+        let locked = loop {
+            match lock.try_lock() {
+                Err(TryLockError::WouldBlock) if again.next().is_some() => {
+                    thread::sleep(LOCK_PAUSE)
+                }
+                locked => break locked,
             }
-            thread::sleep(LOCK_PAUSE);
-            locked = lock.try_lock();
-        }
+        };
         locked.map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let holder = format!("another process on this host has {}", lock_path.display());
@@ -118,7 +119,8 @@ impl LocalFile for CacheFile {
         if text.len() as u64 > MAX_LENGTH {
             return Err(wrong());
         }
-        let fields: Value = serde_json::from_slice(&text).map_err(|_| wrong())?;
+        let mut fields: Value = serde_json::from_slice(&text).map_err(|_| wrong())?;
+        let sum = fields.as_object_mut().and_then(|fields| fields.remove("checksum"));
         let text = |name: &str| fields.get(name).and_then(Value::as_str).ok_or_else(wrong);
         let number = |name: &str| fields.get(name).and_then(Value::as_i64).ok_or_else(wrong);
         let version = number("version")?;
@@ -128,6 +130,9 @@ impl LocalFile for CacheFile {
                  it, or remove it while ZooKeeper can be reached"
             )));
         }
+        if sum != Some(checksum(&fields)) {
+            return Err(wrong());
+        }
         let time = |name: &str| number(name).map(Timestamp::from_millis);
         let cached = Cached {
             worker_id: number("worker_id")?.try_into().map_err(|_| wrong())?,
@@ -135,9 +140,6 @@ impl LocalFile for CacheFile {
             holder: text("holder")?.into(),
         };
         let (name, instance) = (text("name")?, text("instance")?);
-        if text("checksum")? != checksum(name, instance, &cached) {
-            return Err(wrong());
-        }
         if (name, instance) != (&*self.name, &*self.instance) {
             return Err(self.corrupt(format!(
                 "belongs to instance {instance} of {name}, not to {} of {}; name another file",
@@ -172,7 +174,7 @@ impl LocalFile for CacheFile {
 
 impl CacheFile {
     fn replace(&self, cached: &Cached) -> io::Result<()> {
-        let fields = json!({
+        let mut fields = json!({
             "version": VERSION,
             "name": self.name,
             "instance": self.instance,
@@ -180,8 +182,8 @@ impl CacheFile {
             "timestamp": cached.mark.timestamp.as_millis(),
             "until": cached.mark.until.as_millis(),
             "holder": cached.holder,
-            "checksum": checksum(&self.name, &self.instance, cached),
         });
+        fields["checksum"] = checksum(&fields);
         let fresh = beside(&self.path, ".new");
         // A process was killed while writing it. It is never used, because it may be another's by now.
         match fs::remove_file(&fresh) {
@@ -242,16 +244,12 @@ fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     ZooKeeperError::CacheFile { path, problem, kind, source }.into()
 }
 
-/// Returns an FNV-1a hash of the contents. It detects accidental changes, not forgeries.
-fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
-    let Cached { worker_id, mark, holder } = cached;
-    let [timestamp, until] = [mark.timestamp, mark.until].map(Timestamp::as_millis);
-    let text =
-        format!("{VERSION}\n{name}\n{instance}\n{holder}\n{worker_id}\n{timestamp}\n{until}");
-    let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+/// Returns an FNV-1a hash of the other fields. It detects accidental changes, not forgeries.
+fn checksum(fields: &Value) -> Value {
+    let sum = fields.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    format!("{sum:016x}")
+    format!("{sum:016x}").into()
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use uidring_store::{tls_advice, tls_error};
 use zookeeper_client::{Client, Error};
 
 use super::error::ZooKeeperError;
-use super::hosts::TLS;
 use super::registry::Registry;
+use super::servers::TLS;
 use super::thread::unless;
 
 pub async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {

@@ -16,7 +16,6 @@ mod entry;
 mod error;
 #[cfg(feature = "tls")]
 mod handshake;
-mod hosts;
 mod instance;
 mod leaf;
 mod lease;

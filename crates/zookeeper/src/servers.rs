@@ -13,13 +13,15 @@ use uidring::Error;
 #[cfg(feature = "tls")]
 use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
-use uidring_store::url::Host;
+use uidring_store::url::{Host, host_and_port, without_brackets};
 use uidring_store::{Credentials, ServerError};
 use zookeeper_client::{Acl, Acls, AuthId, Client, Connector, Permission};
 
-use super::hosts::parse;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
+
+/// The prefix of a server with TLS.
+pub const TLS: &str = "tls://";
 
 /// What errors call the contents of the file.
 const CREDENTIALS: &str = "user and password of the registry";
@@ -60,8 +62,7 @@ impl ZooKeeperServers {
     pub fn new(hosts: &str) -> Result<Self, Error> {
         let text = hosts.to_owned();
         let (hosts, has_tls) = parse(hosts).map_err(wrong)?;
-        #[cfg(not(feature = "tls"))]
-        if has_tls {
+        if has_tls && cfg!(not(feature = "tls")) {
             return Err(wrong(
                 "it asks for TLS, which this build lacks for ZooKeeper: build with the feature `zookeeper-tls` (cargo build \
                  --features zookeeper-tls); of uidring-zookeeper it is `tls`",
@@ -203,6 +204,40 @@ impl ZooKeeperServers {
     }
 }
 
+/// Returns the servers of a text, and whether they use TLS: all must, or none.
+fn parse(text: &str) -> Result<(Vec<Host>, bool), &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    let has_tls = text.starts_with(TLS);
+    if text.split(',').any(|part| part.starts_with(TLS) != has_tls) {
+        return Err("TLS is for all servers or for none");
+    }
+    let parts = text.split(',').map(|part| part.strip_prefix(TLS).unwrap_or(part));
+    let plain = parts.collect::<Vec<_>>().join(",");
+    if plain.contains("://") {
+        return Err("it is a URL, of another scheme than tls");
+    }
+    if plain.contains('@') {
+        return Err("a user has no place in it");
+    }
+    if plain.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("it holds a blank");
+    }
+    let (servers, path) = plain.split_once('/').unwrap_or((&plain, "path"));
+    if path.contains(',') {
+        return Err("a comma follows the path");
+    }
+    if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err("the path has an empty part, `.` or `..`");
+    }
+    let host = |server| {
+        let (name, port) = host_and_port(server)?;
+        Ok(Host { name: without_brackets(name).unwrap_or(name).to_owned(), port })
+    };
+    Ok((servers.split(',').map(host).collect::<Result<_, &str>>()?, has_tls))
+}
+
 fn wrong(problem: &str) -> Error {
     let form = "HOST:PORT,HOST:PORT, with tls:// before each for TLS, and with /PATH at the end to use a path";
     let (what, place) = ("the address of the registry", "as given".into());
@@ -226,6 +261,22 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn servers_have_tls_all_or_none() {
+        let text = "tls://zk1:2281,tls://[::1]/ids/a";
+        let host = |name: &str, port| Host { name: name.into(), port };
+        let hosts = vec![host("zk1", Some(2_281)), host("::1", None)];
+        assert_eq!(parse(text), Ok((hosts, true)));
+        for text in ["tls://a,b", "a,tls://b"] {
+            assert_eq!(parse(text), Err("TLS is for all servers or for none"), "{text}");
+        }
+        for wrong in
+            ["tls://", "tls://a,", "tls://tls://a", "ssl://a", "a/tls://b", "a/b,c", "tls:a"]
+        {
+            parse(wrong).expect_err(wrong);
+        }
+    }
 
     #[test]
     fn texts_of_servers_are_checked_and_not_repeated() {
