@@ -133,7 +133,7 @@ impl Client {
             self.token = Some(token.to_owned());
         }
         let transaction = json!({"compare": compare, "success": success, "failure": failure});
-        answer(&self.post("kv/txn", &transaction)?)
+        answer(&self.post("kv/txn", &transaction)?).ok_or(Problem::NotEtcd { status: 200 })
     }
 
     /// Returns what the endpoint reports about its member.

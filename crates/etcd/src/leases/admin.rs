@@ -60,16 +60,14 @@ pub fn fence(client: &mut Client, worker_id: u64) -> Changed {
 /// Frees an expired lease. Unless fenced, it has expired once its key has not changed for its length and the margin.
 pub fn free(client: &mut Client, worker_id: u64) -> Changed {
     let Some(found) = client.run(|client| row(client, worker_id))? else { return Ok(None) };
-    // Two hosts' clocks decide here, and may be wrong. So an apparently expired lease is watched below.
-    let seems_held = found.state == State::Held
-        && SystemClock.now() <= found.renewed.saturating_add(found.patience());
-    if seems_held {
-        return Ok(Some((false, found)));
-    }
     if found.state == State::Free {
         return Ok(Some((true, found)));
     }
     if found.state == State::Held {
+        // Two hosts' clocks decide here, and may be wrong. So an apparently expired lease is watched.
+        if SystemClock.now() <= found.renewed.saturating_add(found.patience()) {
+            return Ok(Some((false, found)));
+        }
         let end = Deadline::after(Some(found.patience()));
         while !end.is_over() {
             thread::sleep(LOOK.min(end.remaining().unwrap_or_default()));

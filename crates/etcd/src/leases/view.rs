@@ -18,17 +18,16 @@ use crate::problem::Problem;
 #[derive(Default)]
 pub struct View {
     rows: BTreeMap<u64, Seen>,
-    /// What is wrong with unusable leases. Nobody gets these.
-    flaws: BTreeMap<u64, String>,
     /// When the last read was sent, and what it saw.
     sent: Option<Moment>,
     cluster: u64,
     revision: i64,
 }
 
-/// A lease, and when the answer that first showed this revision had arrived.
-pub struct Seen {
-    pub row: Row,
+struct Seen {
+    /// A lease, or what is wrong with an unusable one. Nobody gets that.
+    row: Result<Row, String>,
+    /// When the answer that first showed this revision had arrived.
     since: Moment,
 }
 
@@ -57,7 +56,6 @@ impl View {
             Some(found) => self.take_in(found),
             None => {
                 self.rows.remove(&worker_id);
-                self.flaws.remove(&worker_id);
                 Ok(())
             }
         }
@@ -66,35 +64,32 @@ impl View {
     fn take_in(&mut self, found: &KeyValue) -> Result<(), Problem> {
         let worker_id = worker_id(found)?;
         let row = match Row::read(found) {
-            Err(Problem::Flawed(flaw)) => {
-                self.rows.remove(&worker_id);
-                self.flaws.insert(worker_id, flaw);
-                return Ok(());
-            }
-            row => row?,
+            Err(Problem::Flawed(flaw)) => Err(flaw),
+            row => Ok(row?),
         };
-        self.flaws.remove(&worker_id);
-        if self.get(worker_id).is_none_or(|seen| seen.revision != row.revision) {
+        if self.get(worker_id).is_none_or(|seen| seen.revision != found.mod_revision) {
             self.rows.insert(worker_id, Seen { row, since: SystemMonotonic.moment() });
         }
         Ok(())
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Row> {
-        self.rows.values().map(|seen| &seen.row)
+        self.rows.values().filter_map(|seen| seen.row.as_ref().ok())
     }
 
     pub fn flaws(&self) -> impl Iterator<Item = &String> {
-        self.flaws.values()
+        self.rows.values().filter_map(|seen| seen.row.as_ref().err())
     }
 
     pub fn get(&self, worker_id: u64) -> Option<&Row> {
-        self.rows.get(&worker_id).map(|seen| &seen.row)
+        self.rows.get(&worker_id)?.row.as_ref().ok()
     }
 
     /// How long a row must stay unchanged before others may have the worker id; zero if they may now.
     pub fn ends_in(&self, worker_id: u64) -> Duration {
-        let (Some(Seen { row, since }), Some(sent)) = (self.rows.get(&worker_id), self.sent) else {
+        let (Some(Seen { row: Ok(row), since }), Some(sent)) =
+            (self.rows.get(&worker_id), self.sent)
+        else {
             return Duration::MAX;
         };
         match row.state {
