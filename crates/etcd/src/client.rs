@@ -31,7 +31,7 @@ const MAX_ANSWER: u64 = 256 << 20;
 const MAX_IDLE: Duration = Duration::from_secs(15);
 
 pub struct Client {
-    store: EtcdStore,
+    pub store: EtcdStore,
     /// Made by the first request.
     agent: Option<Agent>,
     /// The token that etcd returned for user and password.
@@ -60,10 +60,6 @@ impl Client {
             rounds: 0,
             store: store.clone(),
         }
-    }
-
-    pub fn store(&self) -> &EtcdStore {
-        &self.store
     }
 
     /// Limits all later operations to this time, and stops logging.
@@ -136,12 +132,8 @@ impl Client {
         answer(&self.post("kv/txn", &transaction)?).ok_or(Problem::NotEtcd { status: 200 })
     }
 
-    /// Returns what the endpoint reports about its member.
-    pub fn status(&mut self) -> Result<Value, Problem> {
-        self.post("maintenance/status", &json!({}))
-    }
-
-    fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
+    /// Sends a request to one endpoint.
+    pub fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
         let EtcdStore { endpoints, attempt_timeout, deadline, .. } = &self.store;
         let share = *deadline / u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
         // If all are slow, asking again at the same pace would keep them from ever answering.

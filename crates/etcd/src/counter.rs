@@ -55,8 +55,7 @@ impl Counter {
     /// Reads the counter. A missing one has version 0 and the value that it would be created with.
     pub fn look(client: &mut Client) -> Result<Self, Problem> {
         let [key, layout, range, nodes, leases] =
-            ["counter", "layout", "range", "nodes/", "leases/"]
-                .map(|name| client.store().key(name));
+            ["counter", "layout", "range", "nodes/", "leases/"].map(|name| client.store.key(name));
         let look = [get(&key), get(&layout), get(&range), get_last(&nodes), get_last(&leases)];
         let reads = client.transact(&[], &look, &[])?.reads;
         let Ok([counter, layout, range, nodes, leases]) = <[_; 5]>::try_from(reads) else {
@@ -155,12 +154,12 @@ pub fn spend(
         if next > max || !fitting.has(next.cast_unsigned()) {
             return Err(Problem::Unfit { next: next.cast_unsigned(), fitting });
         }
-        let claim = leased.map(|layout| counter.claim(client.store(), layout)).transpose()?;
+        let claim = leased.map(|layout| counter.claim(&client.store, layout)).transpose()?;
         let claim = claim.unwrap_or_default();
         let is_first = !claim.is_empty();
         let mut is_same = vec![value_is(key, value)];
         if range.is_none() {
-            is_same.push(is_absent(&client.store().key("range")));
+            is_same.push(is_absent(&client.store.key("range")));
         }
         let is_at_once = attempt < TRIES_AT_ONCE;
         let (worker_id, (mut compare, mut puts)) = if is_at_once {
@@ -176,7 +175,7 @@ pub fn spend(
             (base + found.version - 2, Default::default())
         };
         let worker_id = worker_id.cast_unsigned();
-        create(&[rows(client.store(), worker_id), claim], &mut compare, &mut puts);
+        create(&[rows(&client.store, worker_id), claim], &mut compare, &mut puts);
         let answer = client.transact(&compare, &puts, &[])?;
         if answer.succeeded {
             return Ok(Spent { worker_id, answer, range: *range });
@@ -196,13 +195,13 @@ pub fn record(client: &mut Client, range: WorkerRange) -> Result<(), Problem> {
     for _ in 0..RECORDINGS {
         let counter = Counter::open(client)?;
         if let Err(refusal) = range.check_new(counter.range, counter.newest()) {
-            return Err(Problem::Final(refusal.error(client.store().to_string(), range)));
+            return Err(Problem::Final(refusal.error(client.store.to_string(), range)));
         }
         if counter.range.is_some() {
             return Ok(());
         }
         let Counter { key, value: found, version, .. } = &counter;
-        let (recorded, first, last) = (client.store().key("range"), range.first(), range.last());
+        let (recorded, first, last) = (client.store.key("range"), range.first(), range.last());
         let row = json!({"version": VERSION, "first": first, "last": last}).to_string();
         let compare = [value_is(key, found), version_is(key, *version), is_absent(&recorded)];
         let mut puts = vec![put(&recorded, &row)];

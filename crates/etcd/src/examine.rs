@@ -1,6 +1,6 @@
 //! Checks of a cluster before a start, which change nothing.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use uidring_store::{Finding, Findings, StoreUse};
 
 use crate::EtcdStore;
@@ -13,7 +13,7 @@ pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
     for endpoint in &store.endpoints {
         let mut member = store.clone();
         member.endpoints = vec![endpoint.clone()];
-        match Client::new(&member).run(Client::status) {
+        match Client::new(&member).run(|client| client.post("maintenance/status", &json!({}))) {
             Ok(status) => {
                 answers = true;
                 findings.push(of_member(&member, &status));

@@ -133,11 +133,11 @@ impl LeaseStore for Acquiring {
     type Rows = Holder;
 
     fn location(&self) -> String {
-        self.client.store().to_string()
+        self.client.store.to_string()
     }
 
     fn usage(&mut self) -> Result<WorkerUsage, Error> {
-        self.client.store().worker_ids().usage()
+        self.client.store.worker_ids().usage()
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {

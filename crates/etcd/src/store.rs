@@ -12,11 +12,6 @@ use uidring_store::url::host_and_port;
 use uidring_store::{Credentials, ServerError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
-/// What errors call the contents of the file.
-const CREDENTIALS: &str = "user and password of etcd";
-
-const PREFIX: &str = "/uidring/";
-
 /// Below these parts of a key are worker ids alone. No prefix has them.
 pub const FOLDERS: [&str; 2] = ["nodes", "leases"];
 
@@ -61,7 +56,7 @@ impl EtcdStore {
         Ok(Self {
             endpoints,
             says_tls,
-            prefix: PREFIX.into(),
+            prefix: "/uidring/".into(),
             login: None,
             authorities: None,
             client_certificate: None,
@@ -101,7 +96,7 @@ impl EtcdStore {
     /// [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat its contents;
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        self.login = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
+        self.login = Some(Credentials::from_file("user and password of etcd", path.as_ref())?);
         Ok(self)
     }
 

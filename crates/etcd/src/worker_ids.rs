@@ -48,7 +48,7 @@ impl EtcdWorkerIds {
     fn starts(&self) -> Result<(Vec<Start>, Counter), Error> {
         Client::new(&self.store).run(|client| {
             let counter = Counter::look(client)?;
-            let all = get_changed(&client.store().key("nodes/"), 0);
+            let all = get_changed(&client.store.key("nodes/"), 0);
             let found = client.transact(&[], &[all], &[])?.reads.into_iter().flatten();
             let starts: Result<Vec<_>, _> = found.map(|found| start(&found)).collect();
             Ok((starts?, counter))

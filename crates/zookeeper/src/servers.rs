@@ -23,9 +23,6 @@ use super::tls::Tls;
 /// The prefix of a server with TLS.
 pub const TLS: &str = "tls://";
 
-/// What errors call the contents of the file.
-const CREDENTIALS: &str = "user and password of the registry";
-
 /// The servers of a ZooKeeper ensemble, and the path that everything is below:
 ///
 /// ```text
@@ -94,7 +91,8 @@ impl ZooKeeperServers {
     /// [`TableError::Credentials`](uidring_store::TableError::Credentials), which does not repeat its contents;
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        self.auth = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
+        let what = "user and password of the registry";
+        self.auth = Some(Credentials::from_file(what, path.as_ref())?);
         Ok(self)
     }
 

@@ -1,11 +1,11 @@
 //! TLS settings for the servers.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use uidring_store::choose_cryptography;
@@ -25,14 +25,9 @@ impl Tls {
     pub fn prepare(
         &self,
     ) -> Result<(TlsOptions, Arc<ClientConfig>), Box<dyn StdError + Send + Sync>> {
-        const NO_CRYPTOGRAPHY: &str = "the process has chosen no cryptography";
-        let system;
         let authorities = match &self.authorities {
-            Some(authorities) => &**authorities,
-            None => {
-                system = rustls_native_certs::load_native_certs().certs;
-                &*system
-            }
+            Some(authorities) => Cow::Borrowed(&**authorities),
+            None => Cow::Owned(rustls_native_certs::load_native_certs().certs),
         };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(authorities.iter().cloned());
@@ -43,13 +38,10 @@ impl Tls {
                     .into(),
             );
         }
-        // The client uses the process's provider, and panics without one.
+        // Like the client, this uses the process's provider, and would panic without one.
         choose_cryptography();
-        let provider = CryptoProvider::get_default().ok_or(NO_CRYPTOGRAPHY)?;
-        let config = ClientConfig::builder_with_provider(Arc::clone(provider))
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
-        let mut options = TlsOptions::new().with_pem_ca(&pem(authorities))?;
+        let config = ClientConfig::builder().with_root_certificates(roots);
+        let mut options = TlsOptions::new().with_pem_ca(&pem(&authorities))?;
         let config = match &self.identity {
             None => config.with_no_client_auth(),
             Some(identity) => {

@@ -32,7 +32,7 @@ pub fn take(
 ) -> Result<Result<Taken, Denial>, Problem> {
     for _ in 0..READINGS {
         view.refresh(client)?;
-        refuse_others(client.store(), view.all(), &request.fingerprint)?;
+        refuse_others(&client.store, view.all(), &request.fingerprint)?;
         let mut candidates = candidates(view, request);
         let Some((_, rest)) = candidates.split_first_mut() else {
             return add(client, view, request);

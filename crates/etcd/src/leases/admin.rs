@@ -33,7 +33,7 @@ pub fn list(client: &mut Client) -> Result<Vec<LeaseRow>, Error> {
         let mut view = View::default();
         view.refresh(client)?;
         for flaw in view.flaws() {
-            log!(warn, "etcd {}: {flaw}; it is not listed", client.store());
+            log!(warn, "etcd {}: {flaw}; it is not listed", &client.store);
         }
         Ok(view.all().map(|row| row.clone().shown(now)).collect())
     })
@@ -104,9 +104,9 @@ pub fn reuse(
     client.run(|client| {
         let mut view = View::default();
         view.refresh(client)?;
-        refuse_others(client.store(), view.all(), fingerprint)?;
+        refuse_others(&client.store, view.all(), fingerprint)?;
         let counter = Counter::open(client)?;
-        let mut claim = counter.claim(client.store(), fingerprint)?;
+        let mut claim = counter.claim(&client.store, fingerprint)?;
         if let Some(flaw) = view.flaws().next() {
             return Err(Problem::Damaged(flaw.clone()));
         }
@@ -114,7 +114,7 @@ pub fn reuse(
         let (first, last) = (*worker_ids.start(), *worker_ids.end());
         if let Some(unusable) = Unusable::find(first, last, counter.newest(), leased, counter.range)
         {
-            let place = client.store().to_string();
+            let place = client.store.to_string();
             return Err(Problem::Final(Denial::Unusable(unusable).error(place, layout)));
         }
         let now = SystemClock.now();
@@ -122,7 +122,7 @@ pub fn reuse(
         for part in rows.chunks(PART) {
             let row = |id: &u64| {
                 let row = Row { horizon: Some(horizon), ..Row::new(*id, fingerprint, now) };
-                (client.store().lease(*id), Some(row.write()))
+                (client.store.lease(*id), Some(row.write()))
             };
             let (mut new, mut puts) = Default::default();
             create(&[part.iter().map(row).collect(), mem::take(&mut claim)], &mut new, &mut puts);
@@ -135,7 +135,7 @@ pub fn reuse(
 }
 
 fn row(client: &mut Client, worker_id: u64) -> Result<Option<Row>, Problem> {
-    let key = client.store().lease(worker_id);
+    let key = client.store.lease(worker_id);
     let found = client.transact(&[], &[get(&key)], &[])?.first();
     found.map(|found| Row::read(&found)).transpose()
 }

@@ -25,8 +25,8 @@ pub fn glance(
     request: &AcquireRequest,
     is_new: &mut bool,
 ) -> Result<Option<Taken>, Problem> {
-    let prefix = client.store().key("leases/");
-    let page_at = |client: &Client, id| get_page(&prefix, &client.store().lease(id), PAGE);
+    let prefix = client.store.key("leases/");
+    let page_at = |client: &Client, id| get_page(&prefix, &client.store.lease(id), PAGE);
     let look = [page_at(client, 0), get_last(&prefix)];
     let mut read = client.transact(&[], &look, &[])?.reads.into_iter();
     let (mut page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
@@ -40,7 +40,7 @@ pub fn glance(
         let flawed = |row: &Result<Row, Problem>| matches!(row, Err(Problem::Flawed(_)));
         let rows = page.iter().map(Row::read).filter(|row| !flawed(row));
         let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
-        refuse_others(client.store(), rows.iter(), &request.fingerprint)?;
+        refuse_others(&client.store, rows.iter(), &request.fingerprint)?;
         rows.retain(|row| row.state != State::Held && may_use(row, request));
         // Try the lowest, so that few worker ids serve many starts. Simultaneous starts collide there, and go on
         // elsewhere.

@@ -54,7 +54,7 @@ impl Holder {
         is_done: impl Fn(&Row) -> bool,
     ) -> Result<(), Error> {
         let Self { client, known } = self;
-        let (worker_id, location) = (row.worker_id, client.store().to_string());
+        let (worker_id, location) = (row.worker_id, client.store.to_string());
         let lost = |loss| {
             let (place, why) = (location.clone(), row.why(loss));
             Problem::Final(Error::LeaseLost { worker_id, place, why })

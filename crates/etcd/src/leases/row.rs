@@ -151,7 +151,7 @@ impl Row {
 
 /// Writes `next` unless the key has changed since `seen` was read. If it has, the answer says what is there now.
 pub fn replace(client: &mut Client, seen: &Row, next: Row) -> Result<(Answer, Row), Problem> {
-    let key = client.store().lease(seen.worker_id);
+    let key = client.store.lease(seen.worker_id);
     let unchanged = [modified_at(&key, seen.revision)];
     let answer = client.transact(&unchanged, &[put(&key, &next.write())], &[get(&key)])?;
     let row = Row { revision: answer.revision, ..next };

@@ -35,7 +35,7 @@ impl View {
     /// Reads what changed since the last read.
     pub fn refresh(&mut self, client: &mut Client) -> Result<(), Problem> {
         let sent = SystemMonotonic.moment();
-        let changed = get_changed(&client.store().key("leases/"), self.revision);
+        let changed = get_changed(&client.store.key("leases/"), self.revision);
         let answer = client.transact(&[], &[changed], &[])?;
         let is_other = self.cluster != answer.cluster || self.revision > answer.revision;
         if self.sent.is_some() && is_other {
