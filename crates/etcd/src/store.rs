@@ -71,21 +71,18 @@ impl EtcdStore {
     ///
     /// [`ServerError::Server`](crate::ServerError::Server).
     pub fn prefix(mut self, prefix: &str) -> Result<Self, Error> {
-        let wrong = |problem: &str| {
-            let problem = format!("`{prefix}` cannot be the prefix of its keys: {problem}");
-            self.error(StoreErrorKind::Invalid, problem, None)
+        let problem = if !prefix.starts_with('/') {
+            "it does not begin with a slash"
+        } else if prefix.contains(|letter: char| !matches!(letter, '!'..='~')) {
+            "only printable ASCII without blanks is allowed"
+        } else if prefix.split('/').any(|part| FOLDERS.contains(&part)) {
+            "a part of it is `nodes` or `leases`, where stores keep their keys"
+        } else {
+            self.prefix = format!("{}/", prefix.trim_end_matches('/'));
+            return Ok(self);
         };
-        if !prefix.starts_with('/') {
-            return Err(wrong("it does not begin with a slash"));
-        }
-        if prefix.contains(|letter: char| !matches!(letter, '!'..='~')) {
-            return Err(wrong("only printable ASCII without blanks is allowed"));
-        }
-        if prefix.split('/').any(|part| FOLDERS.contains(&part)) {
-            return Err(wrong("a part of it is `nodes` or `leases`, where stores keep their keys"));
-        }
-        self.prefix = format!("{}/", prefix.trim_end_matches('/'));
-        Ok(self)
+        let problem = format!("`{prefix}` cannot be the prefix of its keys: {problem}");
+        Err(self.error(StoreErrorKind::Invalid, problem, None))
     }
 
     /// Logs in with the `user:password` in the first line of a file.
@@ -150,10 +147,8 @@ impl EtcdStore {
 
     /// Refuses to send a password to another machine in plain text, unless the endpoints ask for it.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.password().refusal(
-            "tls=verify in the URL, or https:// before each endpoint in Rust",
-            "tls=off, or http:// in Rust",
-        ) {
+        let with = "tls=verify in the URL, or https:// before each endpoint in Rust";
+        match self.password().refusal(with, "tls=off, or http:// in Rust") {
             Some(problem) => Err(self.error(StoreErrorKind::Invalid, problem, None)),
             None => Ok(()),
         }

@@ -29,22 +29,18 @@ impl AnyStore for LeafZooKeeper {
 
     fn examine(&self, _: StoreUse) -> Findings {
         match self.instances() {
-            Err(error) if !is_missing(&error) => Err(vec![Finding::error("connection", &error)]),
-            _ => Ok(vec![
-                Finding::good("connection", "the servers answer"),
-                self.registry.servers.password(true).finding(),
-            ]),
+            // Nobody has registered yet. The first start creates the nodes.
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {}
+            Err(error) => return Err(vec![Finding::error("connection", &error)]),
+            Ok(_) => {}
         }
+        let answers = Finding::good("connection", "the servers answer");
+        Ok(vec![answers, self.registry.servers.password(true).finding()])
     }
 
     fn instances(&self) -> Result<Vec<LeafNode>, Error> {
         self.registry.servers.leaf_nodes(&self.registry.name)
     }
-}
-
-/// Whether nobody has registered yet. The first start creates the nodes.
-fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::NotFound)
 }
 
 impl fmt::Display for LeafZooKeeper {

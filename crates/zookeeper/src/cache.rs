@@ -112,8 +112,7 @@ impl LocalFile for CacheFile {
         let wrong = || {
             self.corrupt(
                 "is corrupt, so that nobody knows which ids were issued; remove it while ZooKeeper \
-                 can be reached, and the next start writes a new one"
-                    .into(),
+                 can be reached, and the next start writes a new one",
             )
         };
         if text.len() as u64 > MAX_LENGTH {
@@ -209,8 +208,9 @@ impl CacheFile {
         Ok(())
     }
 
-    fn corrupt(&self, problem: String) -> Error {
-        let (path, kind) = (self.path.clone(), StoreErrorKind::Corrupt);
+    fn corrupt(&self, problem: impl Into<String>) -> Error {
+        let (path, problem) = (self.path.clone(), problem.into());
+        let kind = StoreErrorKind::Corrupt;
         ZooKeeperError::CacheFile { path, problem, kind, source: None }.into()
     }
 }

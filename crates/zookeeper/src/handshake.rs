@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Error as TlsError, Stream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use uidring::StoreErrorKind;
+use uidring::StoreErrorKind::{Denied, Unreachable};
 use uidring_store::url::Host;
 use uidring_store::{tls_advice, tls_error};
 use zookeeper_client::{Client, Error};
@@ -24,8 +24,8 @@ pub async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
     let servers = &registry.servers;
     let limit = servers.connect_deadline;
     let prepared = servers.tls.prepare();
-    let (options, config) = prepared
-        .map_err(|cause| registry.caused(StoreErrorKind::Denied, "TLS cannot be used", cause))?;
+    let (options, config) =
+        prepared.map_err(|cause| registry.caused(Denied, "TLS cannot be used", cause))?;
     // They appear nowhere else, because no path has an empty part.
     let hosts = servers.text.replace(TLS, "");
     let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
@@ -60,10 +60,7 @@ async fn all_refused(
         let Ok(Some((server, error))) = outcome else { continue };
         let is_final = tls_error(&error).is_some();
         answers += usize::from(is_final);
-        let kind = match answers == servers.len() {
-            true => StoreErrorKind::Denied,
-            false => StoreErrorKind::Unreachable,
-        };
+        let kind = if answers == servers.len() { Denied } else { Unreachable };
         // A TLS error says more than a closed connection.
         if is_final || refusal.is_none() {
             let (address, advice) = (server.with_port(2_181), advice(&error));

@@ -204,36 +204,31 @@ impl ZooKeeperServers {
 
 /// Returns the servers of a text, and whether they use TLS: all must, or none.
 fn parse(text: &str) -> Result<(Vec<Host>, bool), &'static str> {
-    if text.is_empty() {
-        return Err("it is empty");
-    }
     let has_tls = text.starts_with(TLS);
-    if text.split(',').any(|part| part.starts_with(TLS) != has_tls) {
-        return Err("TLS is for all servers or for none");
-    }
     let parts = text.split(',').map(|part| part.strip_prefix(TLS).unwrap_or(part));
     let plain = parts.collect::<Vec<_>>().join(",");
-    if plain.contains("://") {
-        return Err("it is a URL, of another scheme than tls");
-    }
-    if plain.contains('@') {
-        return Err("a user has no place in it");
-    }
-    if plain.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("it holds a blank");
-    }
     let (servers, path) = plain.split_once('/').unwrap_or((&plain, "path"));
-    if path.contains(',') {
-        return Err("a comma follows the path");
-    }
-    if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err("the path has an empty part, `.` or `..`");
-    }
-    let host = |server| {
-        let (name, port) = host_and_port(server)?;
-        Ok(Host { name: without_brackets(name).unwrap_or(name).to_owned(), port })
-    };
-    Ok((servers.split(',').map(host).collect::<Result<_, &str>>()?, has_tls))
+    Err(match &*plain {
+        "" => "it is empty",
+        _ if text.split(',').any(|part| part.starts_with(TLS) != has_tls) => {
+            "TLS is for all servers or for none"
+        }
+        _ if plain.contains("://") => "it is a URL, of another scheme than tls",
+        _ if plain.contains('@') => "a user has no place in it",
+        _ if plain.contains(|c: char| c.is_whitespace() || c.is_control()) => "it holds a blank",
+        _ if path.contains(',') => "a comma follows the path",
+        _ if path.split('/').any(|part| matches!(part, "" | "." | "..")) => {
+            "the path has an empty part, `.` or `..`"
+        }
+        _ => {
+            let host = |server| {
+                let (name, port) = host_and_port(server)?;
+                Ok(Host { name: without_brackets(name).unwrap_or(name).to_owned(), port })
+            };
+            let hosts = servers.split(',').map(host).collect::<Result<_, &str>>()?;
+            return Ok((hosts, has_tls));
+        }
+    })
 }
 
 fn wrong(problem: &str) -> Error {

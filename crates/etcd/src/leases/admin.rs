@@ -33,7 +33,7 @@ pub fn list(client: &mut Client) -> Result<Vec<LeaseRow>, Error> {
         let mut view = View::default();
         view.refresh(client)?;
         for flaw in view.flaws() {
-            log!(warn, "etcd {}: {flaw}; it is not listed", &client.store);
+            log!(warn, "etcd {}: {flaw}; it is not listed", client.store);
         }
         Ok(view.all().map(|row| row.clone().shown(now)).collect())
     })

@@ -69,31 +69,28 @@ impl Row {
             value[name].as_i64().map(Timestamp::from_millis).ok_or_else(|| damaged(name))
         };
         let state = STATES.iter().find(|(_, name)| value["state"] == *name);
-        let horizon = match &value["horizon"] {
-            Value::Null => None,
-            horizon => {
-                let number = |name: &str| match &horizon[name] {
-                    Value::Null => Ok(None),
-                    number => number.as_i64().map(Some).ok_or_else(|| damaged("horizon")),
-                };
-                let (tick, sequence) = (number("tick")?, number("sequence")?);
-                Some(LeasedRow::horizon(tick, sequence).ok_or_else(|| damaged("horizon"))?)
-            }
+        let number = |name: &str| match &value["horizon"][name] {
+            Value::Null => Ok(None),
+            number => number.as_i64().map(Some).ok_or_else(|| damaged("horizon")),
         };
+        let (tick, sequence) = (number("tick")?, number("sequence")?);
+        if tick.is_none() && !value["horizon"].is_null() {
+            return Err(damaged("horizon"));
+        }
         let row = Self {
             worker_id: worker_id(found)?,
             owner: text("owner")?,
             token: field(found, &value, "token")?.cast_signed(),
             state: state.ok_or_else(|| damaged("state"))?.0,
             lasts: Duration::from_millis(field(found, &value, "lasts_ms")?),
-            horizon,
+            horizon: LeasedRow::horizon(tick, sequence),
             layout: text("layout")?,
             created: time("created")?,
             renewed: time("renewed")?,
             revision: found.mod_revision,
         };
         let names = ["its worker id", "token", "horizon.tick", "horizon.sequence"];
-        match flaw(&row.layout, row.worker_id, row.token, row.columns(), names) {
+        match flaw(&row.layout, row.worker_id, row.token, (tick, sequence), names) {
             Some(flaw) => Err(Problem::Flawed(format!("the value of {}: {flaw}", found.key))),
             None => Ok(row),
         }
@@ -121,11 +118,6 @@ impl Row {
         self.lasts + self.lasts / 10
     }
 
-    /// Tick and sequence number of the horizon.
-    fn columns(&self) -> (Option<i64>, Option<i64>) {
-        self.horizon.map(|h| (h.tick.cast_signed(), h.sequence.cast_signed())).unzip()
-    }
-
     /// The row for people. Its end depends on the clocks of this host and the holder's.
     pub fn shown(self, now: Timestamp) -> LeaseRow {
         let end = self.renewed.saturating_add(self.lasts);
@@ -134,9 +126,10 @@ impl Row {
             State::Fenced => (Some(self.renewed), true),
             State::Held => (Some(end), now > self.renewed.saturating_add(self.patience())),
         };
+        let horizon = self.horizon.map(|h| (h.tick.cast_signed(), h.sequence.cast_signed()));
         LeaseColumns {
             worker_id: self.worker_id,
-            horizon: self.columns(),
+            horizon: horizon.unzip(),
             owner: self.owner,
             token: self.token,
             lease_end,
