@@ -14,7 +14,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::EtcdStore;
 use crate::key_value::{Answer, answer};
-use crate::problem::{Action, Problem};
+use crate::problem::Problem;
 
 /// The first pause between two rounds over all endpoints. It doubles each round, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -85,10 +85,12 @@ impl Client {
                 Ok(done) => return Ok(done),
                 Err(problem) => problem,
             };
-            match problem.action() {
-                Action::Fail => return Err(problem.error(&self.store)),
-                Action::LogIn => self.token = None,
-                Action::Retry => self.endpoint = (self.endpoint + 1) % self.store.endpoints.len(),
+            if problem.is_logged_out() {
+                self.token = None;
+            } else if problem.may_pass() {
+                self.endpoint = (self.endpoint + 1) % self.store.endpoints.len();
+            } else {
+                return Err(problem.error(&self.store));
             }
             let is_round = attempt.is_multiple_of(self.store.endpoints.len());
             // Jitter, so that processes that failed together do not retry together.
@@ -161,10 +163,10 @@ impl Client {
         }
         let code = body["code"].as_i64();
         let message = body["message"].as_str().or_else(|| body["error"].as_str());
-        let refused = code
-            .zip(message)
-            .map(|(code, message)| Problem::Refused { code, message: message.into() });
-        Err(refused.unwrap_or(Problem::NotEtcd { status }))
+        let Some((code, message)) = code.zip(message) else {
+            return Err(Problem::NotEtcd { status });
+        };
+        Err(Problem::Refused { code, message: message.to_owned() })
     }
 
     fn left(&self) -> Duration {

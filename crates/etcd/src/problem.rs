@@ -31,15 +31,6 @@ pub enum Problem {
     Final(Error),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Retry on the next endpoint.
-    Retry,
-    /// Log in again, then retry.
-    LogIn,
-    Fail,
-}
-
 impl From<ureq::Error> for Problem {
     fn from(error: ureq::Error) -> Self {
         Self::Http(Box::new(error))
@@ -47,20 +38,22 @@ impl From<ureq::Error> for Problem {
 }
 
 impl Problem {
-    pub fn action(&self) -> Action {
+    /// Whether to log in again, then retry.
+    pub fn is_logged_out(&self) -> bool {
+        let Self::Refused { code, message } = self else { return false };
+        *code == 16 || has(message, "auth token") || has(message, "auth store is old")
+    }
+
+    /// Whether to retry on the next endpoint.
+    pub fn may_pass(&self) -> bool {
         match self {
+            Self::Http(error) => tls_problem(error).is_none(),
+            Self::NotEtcd { status } => *status >= 500,
             Self::Refused { code, message } => {
-                if *code == 16 || has(message, "auth token") || has(message, "auth store is old") {
-                    Action::LogIn
-                } else if matches!(code, 1 | 2 | 4 | 10 | 14) || has(message, "too many requests") {
-                    Action::Retry
-                } else {
-                    Action::Fail
-                }
+                matches!(code, 1 | 2 | 4 | 10 | 14) || has(message, "too many requests")
             }
-            Self::Http(error) if tls_problem(error).is_none() => Action::Retry,
-            Self::NotEtcd { status: 500.. } | Self::Contended => Action::Retry,
-            _ => Action::Fail,
+            Self::Contended => true,
+            _ => false,
         }
     }
 

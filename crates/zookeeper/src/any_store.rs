@@ -17,14 +17,12 @@ impl AnyStore for LeafZooKeeper {
     }
 
     fn own_workers(&self) -> Result<Box<dyn WorkerSource + Send>, Error> {
-        if !self.is_named {
-            return Err(Error::Environment {
-                problem: "the environment variable UIDRING_INSTANCE is not set; set it to a name that no other process \
-                          has, and that stays the same after a restart, such as HOST:PORT"
-                    .into(),
-            });
+        if self.is_named {
+            return Ok(Box::new(self.clone()));
         }
-        Ok(Box::new(self.clone()))
+        let problem = "the environment variable UIDRING_INSTANCE is not set; set it to a name that no other process \
+                       has, and that stays the same after a restart, such as HOST:PORT";
+        Err(Error::Environment { problem: problem.into() })
     }
 
     fn examine(&self, _: StoreUse) -> Findings {

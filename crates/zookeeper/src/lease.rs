@@ -56,6 +56,7 @@ pub struct Fallback {
     pub holder: String,
     /// Whether the registry failed to answer the last time.
     pub is_away: bool,
+    /// When the registry last answered, or when this start began.
     pub last_answer: Timestamp,
     pub outage_logged: LogThrottle,
     pub file_fails: LogThrottle,

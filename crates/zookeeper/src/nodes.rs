@@ -85,8 +85,7 @@ impl Reserved {
 
 /// The version in one of our nodes.
 pub fn version_from_json(json: &[u8]) -> Option<i64> {
-    let fields: Value = serde_json::from_slice(json).ok()?;
-    fields.get("version")?.as_i64()
+    serde_json::from_slice::<Value>(json).ok()?.get("version")?.as_i64()
 }
 
 #[cfg(test)]

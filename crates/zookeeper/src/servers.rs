@@ -207,7 +207,11 @@ fn parse(text: &str) -> Result<(Vec<Host>, bool), &'static str> {
     let has_tls = text.starts_with(TLS);
     let parts = text.split(',').map(|part| part.strip_prefix(TLS).unwrap_or(part));
     let plain = parts.collect::<Vec<_>>().join(",");
-    let (servers, path) = plain.split_once('/').unwrap_or((&plain, "path"));
+    let (servers, path) = match plain.split_once('/') {
+        Some((servers, path)) => (servers, Some(path)),
+        None => (&*plain, None),
+    };
+    let is_wrong = |path: &str| path.split('/').any(|part| matches!(part, "" | "." | ".."));
     Err(match &*plain {
         "" => "it is empty",
         _ if text.split(',').any(|part| part.starts_with(TLS) != has_tls) => {
@@ -216,10 +220,8 @@ fn parse(text: &str) -> Result<(Vec<Host>, bool), &'static str> {
         _ if plain.contains("://") => "it is a URL, of another scheme than tls",
         _ if plain.contains('@') => "a user has no place in it",
         _ if plain.contains(|c: char| c.is_whitespace() || c.is_control()) => "it holds a blank",
-        _ if path.contains(',') => "a comma follows the path",
-        _ if path.split('/').any(|part| matches!(part, "" | "." | "..")) => {
-            "the path has an empty part, `.` or `..`"
-        }
+        _ if path.is_some_and(|path| path.contains(',')) => "a comma follows the path",
+        _ if path.is_some_and(is_wrong) => "the path has an empty part, `.` or `..`",
         _ => {
             let host = |server| {
                 let (name, port) = host_and_port(server)?;
