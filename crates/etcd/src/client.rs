@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uidring::Error;
-use uidring::adapter::{Chain, Deadline, log};
+use uidring::adapter::{Deadline, log};
 use uidring_store::{Credentials, warn_once};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::EtcdStore;
-use crate::key_value::{Answer, answer, transaction};
-use crate::problem::{Action, Problem};
+use crate::key_value::{Answer, answer};
+use crate::problem::Problem;
 
 /// The first pause between two rounds over all endpoints. It doubles each round, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ const MAX_ANSWER: u64 = 256 << 20;
 const MAX_IDLE: Duration = Duration::from_secs(15);
 
 pub struct Client {
-    store: EtcdStore,
+    pub store: EtcdStore,
     /// Made by the first request.
     agent: Option<Agent>,
     /// The token that etcd returned for user and password.
@@ -62,10 +62,6 @@ impl Client {
         }
     }
 
-    pub fn store(&self) -> &EtcdStore {
-        &self.store
-    }
-
     /// Limits all later operations to this time, and stops logging.
     pub fn limit(&mut self, limit: Duration) {
         self.store.deadline = self.store.deadline.min(limit);
@@ -89,10 +85,12 @@ impl Client {
                 Ok(done) => return Ok(done),
                 Err(problem) => problem,
             };
-            match problem.action() {
-                Action::Fail => return Err(problem.error(self.store.to_string(), limit)),
-                Action::LogIn => self.token = None,
-                Action::Retry => self.endpoint = (self.endpoint + 1) % self.store.endpoints.len(),
+            if problem.is_logged_out() {
+                self.token = None;
+            } else if problem.may_pass() {
+                self.endpoint = (self.endpoint + 1) % self.store.endpoints.len();
+            } else {
+                return Err(problem.error(&self.store));
             }
             let is_round = attempt.is_multiple_of(self.store.endpoints.len());
             // Jitter, so that processes that failed together do not retry together.
@@ -101,10 +99,11 @@ impl Client {
             if self.left() <= next {
                 // An attempt that the deadline cut short says less than an earlier one.
                 let problem = first.filter(|_| self.left().is_zero()).unwrap_or(problem);
-                return Err(problem.error(self.store.to_string(), limit));
+                return Err(problem.error(&self.store));
             }
             if attempt == 1 && !self.is_quiet && !matches!(problem, Problem::Contended) {
-                log!(warn, "{}; trying again for up to {limit:?}", Told(&problem, &self.store));
+                let (store, brief) = (&self.store, problem.brief());
+                log!(warn, "etcd {store}: {brief}; trying again for up to {limit:?}");
             }
             first.get_or_insert(problem);
             thread::sleep(next);
@@ -131,15 +130,12 @@ impl Client {
             let token = body["token"].as_str().ok_or(Problem::NotEtcd { status: 200 })?;
             self.token = Some(token.to_owned());
         }
-        answer(&self.post("kv/txn", &transaction(compare, success, failure))?)
+        let transaction = json!({"compare": compare, "success": success, "failure": failure});
+        answer(&self.post("kv/txn", &transaction)?).ok_or(Problem::NotEtcd { status: 200 })
     }
 
-    /// Returns what the endpoint reports about its member.
-    pub fn status(&mut self) -> Result<Value, Problem> {
-        self.post("maintenance/status", &json!({}))
-    }
-
-    fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
+    /// Sends a request to one endpoint.
+    pub fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
         let EtcdStore { endpoints, attempt_timeout, deadline, .. } = &self.store;
         let share = *deadline / u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
         // If all are slow, asking again at the same pace would keep them from ever answering.
@@ -167,12 +163,10 @@ impl Client {
         }
         let code = body["code"].as_i64();
         let message = body["message"].as_str().or_else(|| body["error"].as_str());
-        match (code, message) {
-            (Some(code), Some(message)) => {
-                Err(Problem::Refused { code, message: message.to_owned() })
-            }
-            _ => Err(Problem::NotEtcd { status }),
-        }
+        let Some((code, message)) = code.zip(message) else {
+            return Err(Problem::NotEtcd { status });
+        };
+        Err(Problem::Refused { code, message: message.to_owned() })
     }
 
     fn left(&self) -> Duration {
@@ -204,18 +198,4 @@ fn agent(store: &EtcdStore) -> Agent {
         .proxy(None)
         .build()
         .new_agent()
-}
-
-struct Told<'a>(&'a Problem, &'a EtcdStore);
-
-impl std::fmt::Display for Told<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what: &dyn std::fmt::Display = match self.0 {
-            Problem::Http(error) => &Chain(&**error).to_string(),
-            Problem::Refused { message, .. } => message,
-            Problem::NotEtcd { status } => &format!("HTTP status {status}"),
-            _ => &"busy",
-        };
-        write!(f, "etcd {}: {what}", self.1)
-    }
 }

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 use uidring::Layout;
-use uidring_store::{Fitting, WorkerRange};
+use uidring_store::{Fitting, TableError, WorkerRange};
 
 use crate::EtcdStore;
 use crate::client::Client;
@@ -21,6 +21,9 @@ const MAX: i64 = i64::MAX / 2;
 
 /// How often the counter is read. After [`TRIES_AT_ONCE`], only people can get in the way.
 const READINGS: usize = 8;
+
+/// How often others may change the counter while a range is recorded.
+const RECORDINGS: usize = 64;
 
 /// How many attempts count up and create the rows in one transaction.
 const TRIES_AT_ONCE: usize = 4;
@@ -46,45 +49,35 @@ impl Counter {
         let Self { key, value, layout, range, .. } = counter;
         let create = [put(&key, &value), get(&key)];
         let answer = client.transact(&[is_absent(&key)], &create, &[get(&key)])?;
-        let found = answer.reads.into_iter().flatten().next();
-        Self::read(&found.ok_or(Problem::Contended)?, layout, range)
+        Self::read(&answer.first().ok_or(Problem::Contended)?, layout, range)
     }
 
     /// Reads the counter. A missing one has version 0 and the value that it would be created with.
     pub fn look(client: &mut Client) -> Result<Self, Problem> {
-        let key = client.store().counter();
-        let (nodes, leases) = (client.store().nodes(), client.store().lease_keys());
-        let range = get(&client.store().range());
-        let look =
-            [get(&key), get(&client.store().layout()), range, get_last(&nodes), get_last(&leases)];
-        let mut reads = client.transact(&[], &look, &[])?.reads;
-        if reads.len() != look.len() {
+        let [key, layout, range, nodes, leases] =
+            ["counter", "layout", "range", "nodes/", "leases/"].map(|name| client.store.key(name));
+        let look = [get(&key), get(&layout), get(&range), get_last(&nodes), get_last(&leases)];
+        let reads = client.transact(&[], &look, &[])?.reads;
+        let Ok([counter, layout, range, nodes, leases]) = <[_; 5]>::try_from(reads) else {
             return Err(Problem::NotEtcd { status: 200 });
-        }
-        let layout = reads.remove(1).first().map(layout).transpose()?;
-        let range = reads.remove(1).first().map(recorded).transpose()?;
-        let greatest = reads
-            .drain(1..)
-            .flatten()
-            .map(|found| worker_id(&found))
-            .max_by_key(|id| id.as_ref().copied().unwrap_or(u64::MAX));
-        let greatest = greatest.transpose()?;
-        match (reads.pop().and_then(|mut found| found.pop()), greatest) {
-            (Some(found), _) => {
-                let counter = Self::read(&found, layout, range)?;
-                // Somebody deleted the counter, or restored it alone, and so took back worker ids.
-                match greatest {
-                    Some(greatest) if counter.newest().is_none_or(|newest| newest < greatest) => {
-                        Err(went_back(&key, greatest))
-                    }
-                    _ => Ok(counter),
-                }
-            }
-            (None, Some(greatest)) => Err(went_back(&key, greatest)),
-            (None, None) => {
+        };
+        let layout = layout.first().map(layout_of).transpose()?;
+        let range = range.first().map(range_of).transpose()?;
+        let ids: Result<Vec<_>, _> = nodes.iter().chain(&leases).map(worker_id).collect();
+        let greatest = ids?.into_iter().max();
+        let counter = match counter.first() {
+            Some(found) => Self::read(found, layout, range)?,
+            None => {
                 let base = range.map_or(1, |range| range.first().cast_signed());
-                Ok(Self { value: value(base), key, base, version: 0, layout, range })
+                Self { value: value(base), key, base, version: 0, layout, range }
             }
+        };
+        match greatest {
+            // Somebody deleted the counter, or restored it alone, and so took back worker ids.
+            Some(id) if counter.version == 0 || counter.newest() < greatest => {
+                Err(went_back(&counter.key, id))
+            }
+            _ => Ok(counter),
         }
     }
 
@@ -111,23 +104,10 @@ impl Counter {
         match &self.layout {
             None => {
                 let value = json!({"version": VERSION, "layout": layout}).to_string();
-                Ok(vec![(store.layout(), Some(value))])
+                Ok(vec![(store.key("layout"), Some(value))])
             }
             Some(found) if found == layout => Ok(Rows::new()),
-            Some(found) => Err(Problem::Foreign { found: found.clone(), layout: layout.into() }),
-        }
-    }
-
-    /// Comparisons that hold while the counter is as it was read.
-    pub fn is_unchanged(&self) -> Vec<Value> {
-        vec![value_is(&self.key, &self.value), version_is(&self.key, self.version)]
-    }
-
-    /// Puts that make an unused counter begin at this worker id. The put itself counts as a change.
-    pub fn begin_at(&self, first: u64) -> Vec<Value> {
-        match first {
-            1 => Vec::new(),
-            _ => vec![put(&self.key, &value(first.cast_signed() - self.version))],
+            Some(found) => Err(foreign(store, found, layout)),
         }
     }
 
@@ -154,8 +134,8 @@ pub struct Spent {
     pub range: Option<WorkerRange>,
 }
 
-/// Spends the next worker id and creates its rows. If it does not fit the layout and the range, returns `Err(next)` and
-/// spends none. For a lease, `leased` is the layout as text.
+/// Spends the next worker id and creates its rows. Spends none, with [`Problem::Unfit`], if it does not fit the layout
+/// and the range. For a lease, `leased` is the layout as text.
 ///
 /// One transaction does both, unless others are faster a few times. Then the counter is counted up first, which nobody
 /// can prevent; if the rows cannot be created, that worker id is lost.
@@ -164,7 +144,7 @@ pub fn spend(
     layout: &Layout,
     leased: Option<&str>,
     rows: impl Fn(&EtcdStore, u64) -> Rows,
-) -> Result<Result<Spent, (u64, Fitting)>, Problem> {
+) -> Result<Spent, Problem> {
     for attempt in 0..READINGS {
         let counter = Counter::open(client)?;
         let Counter { key, value, base, version, range, .. } = &counter;
@@ -172,62 +152,84 @@ pub fn spend(
         let max = fitting.last().min(MAX.cast_unsigned()).cast_signed();
         let next = base.saturating_add(version - 1);
         if next > max || !fitting.has(next.cast_unsigned()) {
-            return Ok(Err((next.cast_unsigned(), fitting)));
+            return Err(Problem::Unfit { next: next.cast_unsigned(), fitting });
         }
-        let claim = leased.map(|layout| counter.claim(client.store(), layout)).transpose()?;
+        let claim = leased.map(|layout| counter.claim(&client.store, layout)).transpose()?;
         let claim = claim.unwrap_or_default();
+        let is_first = !claim.is_empty();
         let mut is_same = vec![value_is(key, value)];
         if range.is_none() {
-            is_same.push(is_absent(&client.store().range()));
+            is_same.push(is_absent(&client.store.key("range")));
         }
-        if attempt < TRIES_AT_ONCE {
-            let worker_id = next.cast_unsigned();
-            let (mut compare, mut puts) = create(&[rows(client.store(), worker_id), claim]);
-            compare.append(&mut is_same);
-            compare.push(version_is(key, *version));
-            puts.push(bump(key));
-            let answer = client.transact(&compare, &puts, &[])?;
-            if answer.succeeded {
-                return Ok(Ok(Spent { worker_id, answer, range: *range }));
+        let is_at_once = attempt < TRIES_AT_ONCE;
+        let (worker_id, (mut compare, mut puts)) = if is_at_once {
+            is_same.push(version_is(key, *version));
+            (next, (is_same, vec![bump(key)]))
+        } else {
+            is_same.push(version_below(key, max - base + 2));
+            let counted = client.transact(&is_same, &[bump(key), get(key)], &[])?;
+            if !counted.succeeded {
+                continue;
             }
-            // Reading the counter again shows whether others were faster or took back worker ids.
-            continue;
-        }
-        is_same.push(version_below(key, max - base + 2));
-        let counted = client.transact(&is_same, &[bump(key), get(key)], &[])?;
-        if !counted.succeeded {
-            continue;
-        }
-        let found = counted.reads.into_iter().flatten().next().ok_or(Problem::Contended)?;
-        let worker_id = (base + found.version - 2).cast_unsigned();
-        let is_first = !claim.is_empty();
-        let (compare, puts) = create(&[rows(client.store(), worker_id), claim]);
+            let found = counted.first().ok_or(Problem::Contended)?;
+            (base + found.version - 2, Default::default())
+        };
+        let worker_id = worker_id.cast_unsigned();
+        create(&[rows(&client.store, worker_id), claim], &mut compare, &mut puts);
         let answer = client.transact(&compare, &puts, &[])?;
         if answer.succeeded {
-            return Ok(Ok(Spent { worker_id, answer, range: *range }));
+            return Ok(Spent { worker_id, answer, range: *range });
         }
-        // Another start may have set the layout.
-        if !is_first {
+        // Reading the counter again shows whether others were faster or took back worker ids. Another start may have
+        // set the layout.
+        if !is_at_once && !is_first {
             return Err(went_back(key, worker_id));
         }
     }
     Err(Problem::Contended)
 }
 
-/// Comparisons and puts that create these rows.
-pub fn create(rows: &[Rows]) -> (Vec<Value>, Vec<Value>) {
-    let rows = || rows.iter().flatten();
-    let compare = rows().map(|(key, _)| is_absent(key)).collect();
-    let puts = rows().filter_map(|(key, value)| Some(put(key, value.as_ref()?)));
-    (compare, puts.collect())
+/// Records a range and makes the counter begin at its first worker id, in one transaction. It fails if a start has
+/// counted up in between, and a start's fails if it has not seen the range.
+pub fn record(client: &mut Client, range: WorkerRange) -> Result<(), Problem> {
+    for _ in 0..RECORDINGS {
+        let counter = Counter::open(client)?;
+        if let Err(refusal) = range.check_new(counter.range, counter.newest()) {
+            return Err(Problem::Final(refusal.error(client.store.to_string(), range)));
+        }
+        if counter.range.is_some() {
+            return Ok(());
+        }
+        let Counter { key, value: found, version, .. } = &counter;
+        let (recorded, first, last) = (client.store.key("range"), range.first(), range.last());
+        let row = json!({"version": VERSION, "first": first, "last": last}).to_string();
+        let compare = [value_is(key, found), version_is(key, *version), is_absent(&recorded)];
+        let mut puts = vec![put(&recorded, &row)];
+        if first > 1 {
+            // The put itself counts as a change.
+            puts.push(put(key, &value(first.cast_signed() - version)));
+        }
+        if client.transact(&compare, &puts, &[])?.succeeded {
+            return Ok(());
+        }
+    }
+    Err(Problem::Contended)
 }
 
-fn layout(found: &KeyValue) -> Result<String, Problem> {
+/// Adds comparisons and puts that create these rows.
+pub fn create(rows: &[Rows], compare: &mut Vec<Value>, puts: &mut Vec<Value>) {
+    for (key, value) in rows.iter().flatten() {
+        compare.push(is_absent(key));
+        puts.extend(value.as_ref().map(|value| put(key, value)));
+    }
+}
+
+fn layout_of(found: &KeyValue) -> Result<String, Problem> {
     let damaged = || Problem::Damaged(format!("the value of {} has no layout", found.key));
     read(found)?["layout"].as_str().map(str::to_owned).ok_or_else(damaged)
 }
 
-fn recorded(found: &KeyValue) -> Result<WorkerRange, Problem> {
+fn range_of(found: &KeyValue) -> Result<WorkerRange, Problem> {
     let value = read(found)?;
     let (first, last) = (field(found, &value, "first")?, field(found, &value, "last")?);
     WorkerRange::new(first, last).map_err(|_| {
@@ -236,6 +238,12 @@ fn recorded(found: &KeyValue) -> Result<WorkerRange, Problem> {
             "the value of {key} has {first} to {last}, which is no range; correct it"
         ))
     })
+}
+
+/// The error of leases that have another layout.
+pub fn foreign(store: &EtcdStore, found: &str, layout: &str) -> Problem {
+    let (place, found, layout) = (store.to_string(), found.into(), layout.into());
+    Problem::Final(TableError::LeaseTableLayout { place, found, layout }.into())
 }
 
 /// The error for a worker id that was handed out before.

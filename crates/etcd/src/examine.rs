@@ -1,6 +1,6 @@
 //! Checks of a cluster before a start, which change nothing.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use uidring_store::{Finding, Findings, StoreUse};
 
 use crate::EtcdStore;
@@ -13,7 +13,7 @@ pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
     for endpoint in &store.endpoints {
         let mut member = store.clone();
         member.endpoints = vec![endpoint.clone()];
-        match Client::new(&member).run(Client::status) {
+        match Client::new(&member).run(|client| client.post("maintenance/status", &json!({}))) {
             Ok(status) => {
                 answers = true;
                 findings.push(of_member(&member, &status));
@@ -25,16 +25,13 @@ pub fn examine(store: &EtcdStore, wanted: StoreUse) -> Findings {
         return Err(findings);
     }
     findings.push(store.password().finding());
-    let mut keys = vec![store.counter(), store.nodes()];
-    if matches!(wanted, StoreUse::Lease(_)) {
-        keys.extend([store.lease_keys(), store.layout()]);
-    }
+    let all = ["counter", "nodes/", "leases/", "layout"].map(|name| store.key(name));
+    let keys = if matches!(wanted, StoreUse::Lease(_)) { &all[..] } else { &all[..2] };
     let puts: Vec<_> = keys.iter().flat_map(|key| [put(key, ""), get(key)]).collect();
     // etcd checks the rights of both branches. The comparison never holds, so nothing is written.
     let never = version_below(&keys[0], 0);
-    let tried =
-        Client::new(store).run(|client| client.transact(std::slice::from_ref(&never), &puts, &[]));
-    match tried {
+    let compare = std::slice::from_ref(&never);
+    match Client::new(store).run(|client| client.transact(compare, &puts, &[])) {
         Ok(_) => {
             let text = "the user may read and write the keys of the prefix";
             findings.push(Finding::good("rights", text));

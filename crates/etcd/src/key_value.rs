@@ -1,10 +1,10 @@
 //! Transactions of etcd, in the JSON of its gateway.
 
+use std::str::FromStr;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-
-use crate::problem::Problem;
 
 #[derive(Clone, Debug)]
 pub struct KeyValue {
@@ -26,6 +26,13 @@ pub struct Answer {
     pub succeeded: bool,
     /// The results of the reads in the branch that ran.
     pub reads: Vec<Vec<KeyValue>>,
+}
+
+impl Answer {
+    /// The first key that was read, if there is one.
+    pub fn first(self) -> Option<KeyValue> {
+        self.reads.into_iter().flatten().next()
+    }
 }
 
 /// Compares: the key was last changed at this revision.
@@ -91,47 +98,37 @@ pub fn get_last(prefix: &str) -> Value {
            "limit": "1", "sort_order": "DESCEND", "sort_target": "KEY"}})
 }
 
-pub fn transaction(compare: &[Value], success: &[Value], failure: &[Value]) -> Value {
-    json!({"compare": compare, "success": success, "failure": failure})
-}
-
-pub fn answer(body: &Value) -> Result<Answer, Problem> {
-    let header = &body["header"];
-    let (Some(cluster), Some(revision)) =
-        (number(&header["cluster_id"]), number(&header["revision"]))
-    else {
-        return Err(Problem::NotEtcd { status: 200 });
-    };
+/// Reads an answer; `None` if etcd's gateway would not give it.
+pub fn answer(body: &Value) -> Option<Answer> {
     let mut reads = Vec::new();
     for response in body["responses"].as_array().into_iter().flatten() {
         // etcd omits empty fields, and answers to other requests have no `kvs`.
         if let Some(range) = response.get("response_range") {
             let found = range["kvs"].as_array().into_iter().flatten();
-            reads.push(found.map(key_value).collect::<Result<_, _>>()?);
+            reads.push(found.map(key_value).collect::<Option<_>>()?);
         }
     }
-    let succeeded = body["succeeded"].as_bool().unwrap_or(false);
-    Ok(Answer { cluster, revision: revision.cast_signed(), succeeded, reads })
+    Some(Answer {
+        cluster: number(&body["header"]["cluster_id"])?,
+        revision: number(&body["header"]["revision"])?,
+        succeeded: body["succeeded"].as_bool().unwrap_or(false),
+        reads,
+    })
 }
 
-fn key_value(body: &Value) -> Result<KeyValue, Problem> {
-    let revision = |name: &str| number(&body[name]).map(u64::cast_signed);
-    let (Some(mod_revision), Some(version)) = (revision("mod_revision"), revision("version"))
-    else {
-        return Err(Problem::NotEtcd { status: 200 });
-    };
-    let key = decode(&body["key"]).unwrap_or_default();
-    // A missing value is empty. One that is not UTF-8 reads as empty, too, and then fails as invalid JSON.
-    let value = decode(&body["value"]).unwrap_or_default();
-    Ok(KeyValue { key, value, mod_revision, version })
+fn key_value(body: &Value) -> Option<KeyValue> {
+    Some(KeyValue {
+        key: decode(&body["key"]).unwrap_or_default(),
+        // A missing value is empty. One that is not UTF-8 reads as empty, too, and then fails as invalid JSON.
+        value: decode(&body["value"]).unwrap_or_default(),
+        mod_revision: number(&body["mod_revision"])?,
+        version: number(&body["version"])?,
+    })
 }
 
 /// The gateway writes 64-bit numbers as strings.
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64(),
-    }
+fn number<T: FromStr>(value: &Value) -> Option<T> {
+    value.as_str()?.parse().ok()
 }
 
 fn encode(text: &str) -> String {

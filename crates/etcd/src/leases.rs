@@ -14,11 +14,11 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::leases::{
-    self, AcquireRequest, Acquired, LeaseOptions, LeaseRow, LeaseStore, LeaseTable, LeasedRow,
+    self, AcquireRequest, Acquired, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
 };
 use uidring_store::{WorkerTable, WorkerUsage};
 
-use self::acquire::{leased, take};
+use self::acquire::take;
 use self::glance::glance;
 use self::hold::Holder;
 use self::row::Row;
@@ -65,19 +65,14 @@ impl EtcdLeases {
         self
     }
 
-    /// Returns the cluster.
-    pub fn store(&self) -> &EtcdStore {
-        &self.store
-    }
-
     fn client(&self) -> Client {
         Client::new(&self.store)
     }
 
-    fn changed(&self, row: Option<(bool, Row)>, worker_id: u64) -> Result<LeaseRow, Error> {
-        let is_done = row.as_ref().is_some_and(|(is_done, _)| *is_done);
-        let row = row.map(|(_, row)| row.shown(SystemClock.now()));
-        leases::changed_row(row, is_done, worker_id, self.store.to_string())
+    fn changed(&self, changed: admin::Changed, worker_id: u64) -> Result<LeaseRow, Error> {
+        let (is_done, row) = changed?.unzip();
+        let row = row.map(|row| row.shown(SystemClock.now()));
+        leases::changed_row(row, is_done == Some(true), worker_id, self.store.to_string())
     }
 }
 
@@ -105,14 +100,12 @@ impl LeaseTable for EtcdLeases {
     }
 
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error> {
-        let row = admin::change(&mut self.client(), worker_id, admin::fenced)?;
-        self.changed(row.map(|row| (true, row)), worker_id)
+        self.changed(admin::fence(&mut self.client(), worker_id), worker_id)
     }
 
     /// A lease that has apparently expired, but was not fenced, is first watched for its whole length.
     fn release(&self, worker_id: u64) -> Result<LeaseRow, Error> {
-        let row = admin::free(&mut self.client(), worker_id)?;
-        self.changed(row, worker_id)
+        self.changed(admin::free(&mut self.client(), worker_id), worker_id)
     }
 
     fn reuse(
@@ -122,9 +115,7 @@ impl LeaseTable for EtcdLeases {
         used_until: Timestamp,
     ) -> Result<(), Error> {
         let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
-        let fingerprint = layout.to_string();
-        let done = admin::reuse(&mut self.client(), &worker_ids, &fingerprint, horizon)?;
-        done.map_err(|denial| denial.error(self.store.to_string(), layout))
+        admin::reuse(&mut self.client(), &worker_ids, layout, horizon)
     }
 }
 
@@ -142,11 +133,11 @@ impl LeaseStore for Acquiring {
     type Rows = Holder;
 
     fn location(&self) -> String {
-        self.client.store().to_string()
+        self.client.store.to_string()
     }
 
     fn usage(&mut self) -> Result<WorkerUsage, Error> {
-        self.client.store().worker_ids().usage()
+        self.client.store.worker_ids().usage()
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
@@ -155,11 +146,10 @@ impl LeaseStore for Acquiring {
             let found = if *is_new { glance(client, request, is_new)? } else { None };
             *is_new = false;
             let done = match found {
-                Some((row, cluster)) => Ok((row, cluster, None)),
+                Some(found) => Ok(found),
                 None => take(client, view, request)?,
             };
-            Ok(done.map(|(row, cluster, range)| {
-                let leased = LeasedRow { range, ..leased(request, &row, cluster) };
+            Ok(done.map(|(leased, row)| {
                 *taken = Some(row);
                 leased
             }))
@@ -170,6 +160,6 @@ impl LeaseStore for Acquiring {
         self.client.limit(self.lasts / 3);
         // The common code holds a lease only after it acquired a row.
         let known = self.taken.unwrap_or_else(|| unreachable!("a row was taken"));
-        Holder::new(self.client, known)
+        Holder { client: self.client, known }
     }
 }

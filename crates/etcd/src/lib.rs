@@ -3,13 +3,11 @@
 mod any_store;
 mod client;
 mod counter;
-mod error;
 mod examine;
 mod key_value;
 mod leases;
 mod node;
 mod problem;
-mod range;
 mod store;
 mod url;
 mod worker_ids;

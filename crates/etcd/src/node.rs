@@ -6,16 +6,9 @@ use uidring_store::{NodeIdentity, WorkerNode};
 
 use crate::key_value::KeyValue;
 use crate::problem::Problem;
+use crate::store::FOLDERS;
 
 pub const VERSION: u64 = 1;
-
-/// Below these parts of a key are worker ids alone. No prefix has them.
-pub const FOLDERS: [&str; 2] = ["nodes", "leases"];
-
-/// Twenty digits, so that keys sort like their numbers.
-pub fn numbered(prefix: &str, worker_id: u64) -> String {
-    format!("{prefix}{worker_id:020}")
-}
 
 /// Returns the worker id of a key of a start or a lease.
 pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
@@ -63,9 +56,7 @@ pub fn start(found: &KeyValue) -> Result<(WorkerNode, Timestamp), Problem> {
     let value = read(found)?;
     let created = Timestamp::from_millis(field(found, &value, "created")?.cast_signed());
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
-    let time = created.to_string();
-    let time = time.trim_end_matches('Z').replace('T', " ");
-    let time = time.split('.').next().unwrap_or_default().to_owned();
+    let time = format!("{created:.0}").trim_end_matches('Z').replace('T', " ");
     let node = WorkerNode {
         id: worker_id(found)?,
         host_name: text("host"),

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use uidring::{Error, StoreErrorKind};
-use uidring_store::{Fitting, TableError, tls_advice, tls_error};
+use uidring::Error;
+use uidring::StoreErrorKind::{
+    self, Corrupt, Denied, Invalid, NotFound, Other, TimedOut, Unreachable,
+};
+use uidring::adapter::Chain;
+use uidring_store::{Fitting, tls_advice, tls_error};
 
-use crate::error::{self, Cause};
+use crate::EtcdStore;
 
 #[derive(Debug)]
 pub enum Problem {
@@ -19,23 +23,12 @@ pub enum Problem {
     Damaged(String),
     /// One key's value must not be used. Others may be fine.
     Flawed(String),
-    /// A lease is lost.
-    Lost { worker_id: u64, why: String },
     /// The next worker id is not in the layout and the range.
     Unfit { next: u64, fitting: Fitting },
-    /// The leases have another layout.
-    Foreign { found: String, layout: String },
     /// Others were faster in every attempt.
     Contended,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Retry on the next endpoint.
-    Retry,
-    /// Log in again, then retry.
-    LogIn,
-    Fail,
+    /// The error for callers.
+    Final(Error),
 }
 
 impl From<ureq::Error> for Problem {
@@ -45,72 +38,71 @@ impl From<ureq::Error> for Problem {
 }
 
 impl Problem {
-    pub fn action(&self) -> Action {
+    /// Whether to log in again, then retry.
+    pub fn is_logged_out(&self) -> bool {
+        let Self::Refused { code, message } = self else { return false };
+        *code == 16 || has(message, "auth token") || has(message, "auth store is old")
+    }
+
+    /// Whether to retry on the next endpoint.
+    pub fn may_pass(&self) -> bool {
         match self {
-            Self::Http(error) if is_tls(error) => Action::Fail,
-            Self::Http(_) | Self::Contended => Action::Retry,
-            Self::NotEtcd { status } if *status >= 500 => Action::Retry,
+            Self::Http(error) => tls_problem(error).is_none(),
+            Self::NotEtcd { status } => *status >= 500,
             Self::Refused { code, message } => {
-                if *code == 16 || has(message, "auth token") || has(message, "auth store is old") {
-                    Action::LogIn
-                } else if matches!(code, 1 | 2 | 4 | 10 | 14) || has(message, "too many requests") {
-                    Action::Retry
-                } else {
-                    Action::Fail
-                }
+                matches!(code, 1 | 2 | 4 | 10 | 14) || has(message, "too many requests")
             }
-            Self::NotEtcd { .. }
-            | Self::Damaged(_)
-            | Self::Flawed(_)
-            | Self::Lost { .. }
-            | Self::Unfit { .. }
-            | Self::Foreign { .. } => Action::Fail,
+            Self::Contended => true,
+            _ => false,
         }
     }
 
-    pub fn error(self, cluster: String, limit: Duration) -> Error {
-        let (kind, problem, source): (_, String, Option<Cause>) = match self {
-            Self::Unfit { next, fitting } => return fitting.error(cluster, next),
-            Self::Lost { worker_id, why } => {
-                return Error::LeaseLost { worker_id, place: cluster, why };
-            }
-            Self::Foreign { found, layout } => {
-                return TableError::LeaseTableLayout { place: cluster, found, layout }.into();
+    /// What failed, for the log.
+    pub fn brief(&self) -> String {
+        match self {
+            Self::Http(error) => Chain(&**error).to_string(),
+            Self::Refused { message, .. } => message.clone(),
+            Self::NotEtcd { status } => format!("HTTP status {status}"),
+            _ => "busy".into(),
+        }
+    }
+
+    /// Returns the error for callers.
+    pub fn error(self, store: &EtcdStore) -> Error {
+        let (kind, problem) = match self {
+            Self::Final(error) => return error,
+            Self::Unfit { next, fitting } => return fitting.error(store.to_string(), next),
+            Self::Http(error) => {
+                let (kind, problem) = of_http(&error, store.deadline);
+                return store.error(kind, problem, Some(error));
             }
             Self::Refused { message, .. } if has(&message, "space exceeded") => {
                 let problem = "its database is full (alarm NOSPACE): compact and defragment it, or raise \
                                --quota-backend-bytes, then `etcdctl alarm disarm`";
-                (StoreErrorKind::Other, problem.into(), None)
+                (Other, problem.into())
             }
-            Self::Http(error) => {
-                let (kind, problem) = of_http(&error, limit);
-                (kind, problem, Some(error))
+            Self::Refused { code, message } => {
+                let (kind, remedy) = of_etcd(code, &message);
+                (kind, format!("{message}{remedy}"))
             }
             Self::NotEtcd { status: 404 } => {
                 let problem = "it has no /v3/kv: that needs etcd 3.4 or later, with its gateway on \
                                (--enable-grpc-gateway)";
-                (StoreErrorKind::NotFound, problem.into(), None)
+                (NotFound, problem.into())
             }
             Self::NotEtcd { status } => {
                 let problem = format!(
                     "the answer, of HTTP status {status}, is not one of etcd's gateway: check host and \
                      port, and whether the servers have TLS (tls=verify in the URL, or https:// before each endpoint in Rust)"
                 );
-                (StoreErrorKind::Other, problem, None)
+                (Other, problem)
             }
-            Self::Refused { code, message } => {
-                let (kind, remedy) = of_etcd(code, &message);
-                (kind, format!("{message}{remedy}"), None)
-            }
-            Self::Damaged(problem) | Self::Flawed(problem) => {
-                (StoreErrorKind::Corrupt, problem, None)
-            }
+            Self::Damaged(problem) | Self::Flawed(problem) => (Corrupt, problem),
             Self::Contended => {
-                let problem = "others changed the same keys each time; try again".into();
-                (StoreErrorKind::TimedOut, problem, None)
+                (TimedOut, "others changed the same keys each time; try again".into())
             }
         };
-        error::cluster(&cluster, kind, problem, source)
+        store.error(kind, problem, None)
     }
 }
 
@@ -119,78 +111,64 @@ fn has(message: &str, words: &str) -> bool {
     message.contains(words)
 }
 
-/// Whether a certificate or a server without TLS is the cause, so that retrying does not help.
-fn is_tls(error: &ureq::Error) -> bool {
-    match error {
-        ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => true,
-        ureq::Error::Io(error) => tls_error(error).is_some(),
-        _ => false,
-    }
-}
-
-fn tls_problem(error: &ureq::Error) -> String {
+/// What to do if a certificate or a server without TLS is the cause, so that retrying does not help.
+fn tls_problem(error: &ureq::Error) -> Option<String> {
     let advice = match error {
+        ureq::Error::Tls(_) | ureq::Error::Pem(_) => None,
         ureq::Error::Rustls(error) => tls_advice(error),
-        ureq::Error::Io(error) => tls_error(error).and_then(tls_advice),
-        _ => None,
+        ureq::Error::Io(error) => tls_advice(tls_error(error)?),
+        _ => return None,
     };
     let advice = advice.unwrap_or(
         "check the certificate authority, the names in the servers' certificates, and whether the servers \
          want a client's",
     );
-    format!("TLS failed; {advice}")
+    Some(format!("TLS failed; {advice}"))
 }
 
 fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
-    match error {
-        error if is_tls(error) => (StoreErrorKind::Denied, tls_problem(error)),
-        ureq::Error::Timeout(_) => {
-            let problem = format!(
-                "no answer within {limit:?}: either it cannot be reached, or it has lost its majority \
-                 of members"
-            );
-            (StoreErrorKind::TimedOut, problem)
-        }
-        error => {
-            let problem = format!(
-                "no connection: {error}; are its members running, and do they have TLS \
-                 (tls=verify in the URL, or https:// before each endpoint in Rust), or want a client's certificate?"
-            );
-            (StoreErrorKind::Unreachable, problem)
-        }
+    if let Some(problem) = tls_problem(error) {
+        return (Denied, problem);
     }
+    if let ureq::Error::Timeout(_) = error {
+        let problem = format!(
+            "no answer within {limit:?}: either it cannot be reached, or it has lost its majority of members"
+        );
+        return (TimedOut, problem);
+    }
+    let problem = format!(
+        "no connection: {error}; are its members running, and do they have TLS \
+         (tls=verify in the URL, or https:// before each endpoint in Rust), or want a client's certificate?"
+    );
+    (Unreachable, problem)
 }
 
 fn of_etcd(code: i64, message: &str) -> (StoreErrorKind, &'static str) {
     match code {
-        _ if has(message, "learner") => (
-            StoreErrorKind::Unreachable,
-            ": this member is a learner; name voting members, or promote it",
-        ),
+        _ if has(message, "learner") => {
+            (Unreachable, ": this member is a learner; name voting members, or promote it")
+        }
         _ if has(message, "corrupt") => {
-            (StoreErrorKind::Corrupt, ": replace the member that differs before anything else")
+            (Corrupt, ": replace the member that differs before anything else")
         }
-        _ if has(message, "authentication is not enabled") => (
-            StoreErrorKind::Invalid,
-            ": leave out user and password, or enable it with `etcdctl auth enable`",
-        ),
-        _ if has(message, "authentication failed") => {
-            (StoreErrorKind::Denied, ": check user and password")
+        _ if has(message, "authentication is not enabled") => {
+            (Invalid, ": leave out user and password, or enable it with `etcdctl auth enable`")
         }
+        _ if has(message, "authentication failed") => (Denied, ": check user and password"),
         _ if has(message, "user name is empty") => {
-            (StoreErrorKind::Denied, ": this cluster needs user and password")
+            (Denied, ": this cluster needs user and password")
         }
         7 => (
-            StoreErrorKind::Denied,
+            Denied,
             ": grant the user's role readwrite to the prefix (`etcdctl role grant-permission ROLE \
              --prefix=true readwrite PREFIX`)",
         ),
-        16 => (StoreErrorKind::Denied, ""),
+        16 => (Denied, ""),
         14 if has(message, "leader") => {
-            (StoreErrorKind::Unreachable, ": a majority of the members has to be up and connected")
+            (Unreachable, ": a majority of the members has to be up and connected")
         }
-        14 => (StoreErrorKind::Unreachable, ""),
-        1 | 2 | 4 | 10 => (StoreErrorKind::TimedOut, ""),
-        _ => (StoreErrorKind::Other, ""),
+        14 => (Unreachable, ""),
+        1 | 2 | 4 | 10 => (TimedOut, ""),
+        _ => (Other, ""),
     }
 }

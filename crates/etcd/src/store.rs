@@ -1,23 +1,19 @@
 //! The address of an etcd cluster, and how to log in.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use uidring::{Error, StoreErrorKind};
-use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity, KEY};
+use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity};
 use uidring_store::plain;
 use uidring_store::url::host_and_port;
-use uidring_store::{Credentials, TableError};
+use uidring_store::{Credentials, ServerError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
-use crate::error;
-use crate::node::FOLDERS;
-
-/// What errors call the contents of the file.
-const CREDENTIALS: &str = "user and password of etcd";
-
-const PREFIX: &str = "/uidring/";
+/// Below these parts of a key are worker ids alone. No prefix has them.
+pub const FOLDERS: [&str; 2] = ["nodes", "leases"];
 
 /// An etcd cluster (3.4 or later), and a prefix of all keys, `/uidring/` by default. Each prefix has its own worker
 /// ids.
@@ -49,18 +45,18 @@ impl EtcdStore {
     pub fn new(endpoints: &str) -> Result<Self, Error> {
         let says_tls = endpoints.split(',').all(|endpoint| endpoint.contains("://"));
         let endpoints: Result<Vec<_>, _> = endpoints.trim().split(',').map(endpoint).collect();
-        let endpoints = endpoints.map_err(error::endpoints)?;
+        let endpoints = endpoints.map_err(wrong)?;
         let has_tls = |endpoint: &String| endpoint.starts_with("https://");
         if endpoints.iter().any(|endpoint| has_tls(endpoint) != has_tls(&endpoints[0])) {
             // Otherwise failing over to an endpoint without TLS would send the password in plain text.
             let problem =
                 "some have TLS and some have not: write https:// before each, or before none";
-            return Err(error::endpoints(problem));
+            return Err(wrong(problem));
         }
         Ok(Self {
             endpoints,
             says_tls,
-            prefix: PREFIX.into(),
+            prefix: "/uidring/".into(),
             login: None,
             authorities: None,
             client_certificate: None,
@@ -75,21 +71,18 @@ impl EtcdStore {
     ///
     /// [`ServerError::Server`](crate::ServerError::Server).
     pub fn prefix(mut self, prefix: &str) -> Result<Self, Error> {
-        let wrong = |problem: &str| {
-            let problem = format!("`{prefix}` cannot be the prefix of its keys: {problem}");
-            error::cluster(&self, StoreErrorKind::Invalid, problem, None)
+        let problem = if !prefix.starts_with('/') {
+            "it does not begin with a slash"
+        } else if prefix.contains(|letter: char| !matches!(letter, '!'..='~')) {
+            "only printable ASCII without blanks is allowed"
+        } else if prefix.split('/').any(|part| FOLDERS.contains(&part)) {
+            "a part of it is `nodes` or `leases`, where stores keep their keys"
+        } else {
+            self.prefix = format!("{}/", prefix.trim_end_matches('/'));
+            return Ok(self);
         };
-        if !prefix.starts_with('/') {
-            return Err(wrong("it does not begin with a slash"));
-        }
-        if prefix.contains(|letter: char| !matches!(letter, '!'..='~')) {
-            return Err(wrong("only printable ASCII without blanks is allowed"));
-        }
-        if prefix.split('/').any(|part| FOLDERS.contains(&part)) {
-            return Err(wrong("a part of it is `nodes` or `leases`, where stores keep their keys"));
-        }
-        self.prefix = format!("{}/", prefix.trim_end_matches('/'));
-        Ok(self)
+        let problem = format!("`{prefix}` cannot be the prefix of its keys: {problem}");
+        Err(self.error(StoreErrorKind::Invalid, problem, None))
     }
 
     /// Logs in with the `user:password` in the first line of a file.
@@ -100,7 +93,7 @@ impl EtcdStore {
     /// [`TableError::Invalid`](uidring_store::TableError::Invalid), which does not repeat its contents;
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        self.login = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
+        self.login = Some(Credentials::from_file("user and password of etcd", path.as_ref())?);
         Ok(self)
     }
 
@@ -130,12 +123,9 @@ impl EtcdStore {
     ) -> Result<Self, Error> {
         self.require_tls()?;
         let identity = ClientIdentity::read(certificate.as_ref(), key.as_ref())?;
-        let wrong = |_| TableError::DatabaseFile {
-            what: KEY,
-            path: key.as_ref().to_owned(),
-            source: "it holds no private key in PEM form".into(),
-        };
-        let key = PrivateKey::from_pem(&identity.key_pem).map_err(wrong)?;
+        // The parser's error might show part of the key.
+        let key = PrivateKey::from_pem(&identity.key_pem);
+        let key = key.map_err(|_| wrong("the key of its certificate is in no PEM form"))?;
         self.client_certificate = Some(ClientCert::new_with_certs(&shared(&identity.chain), key));
         Ok(self)
     }
@@ -157,11 +147,9 @@ impl EtcdStore {
 
     /// Refuses to send a password to another machine in plain text, unless the endpoints ask for it.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.password().refusal(
-            "tls=verify in the URL, or https:// before each endpoint in Rust",
-            "tls=off, or http:// in Rust",
-        ) {
-            Some(problem) => Err(error::cluster(self, StoreErrorKind::Invalid, problem, None)),
+        let with = "tls=verify in the URL, or https:// before each endpoint in Rust";
+        match self.password().refusal(with, "tls=off, or http:// in Rust") {
+            Some(problem) => Err(self.error(StoreErrorKind::Invalid, problem, None)),
             None => Ok(()),
         }
     }
@@ -178,34 +166,42 @@ impl EtcdStore {
         }
     }
 
-    pub(crate) fn counter(&self) -> String {
-        format!("{}counter", self.prefix)
+    /// `counter`, `range`, the `layout`, which all leases share, or the folders `nodes/` and `leases/`.
+    pub(crate) fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
-    pub(crate) fn range(&self) -> String {
-        format!("{}range", self.prefix)
+    /// The key of a start. Twenty digits, so that keys sort like their numbers.
+    pub(crate) fn node(&self, worker_id: u64) -> String {
+        format!("{}nodes/{worker_id:020}", self.prefix)
     }
 
-    pub(crate) fn nodes(&self) -> String {
-        format!("{}nodes/", self.prefix)
+    pub(crate) fn lease(&self, worker_id: u64) -> String {
+        format!("{}leases/{worker_id:020}", self.prefix)
     }
 
-    pub(crate) fn lease_keys(&self) -> String {
-        format!("{}leases/", self.prefix)
-    }
-
-    /// The key of the layout, which all leases share.
-    pub(crate) fn layout(&self) -> String {
-        format!("{}layout", self.prefix)
+    pub(crate) fn error(
+        &self,
+        kind: StoreErrorKind,
+        problem: String,
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    ) -> Error {
+        let (engine, server) = ("etcd", self.to_string());
+        ServerError::Server { engine, server, problem, kind, source }.into()
     }
 
     fn require_tls(&self) -> Result<(), Error> {
         if self.endpoints.iter().all(|endpoint| endpoint.starts_with("https://")) {
             return Ok(());
         }
-        let problem = "certificates were given, but an endpoint does not use TLS";
-        Err(error::endpoints(problem))
+        Err(wrong("certificates were given, but an endpoint does not use TLS"))
     }
+}
+
+fn wrong(problem: &str) -> Error {
+    let form = "HOST:PORT,HOST:PORT, or https://HOST:PORT,https://HOST:PORT for TLS";
+    let (what, place) = ("the address of etcd", "as given".into());
+    ServerError::Address { what, place, form, problem: problem.into() }.into()
 }
 
 impl fmt::Display for EtcdStore {
@@ -218,13 +214,7 @@ impl fmt::Display for EtcdStore {
 
 impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdStore")
-            .field("endpoints", &self.endpoints)
-            .field("prefix", &self.prefix)
-            .field("login", &self.login.is_some())
-            .field("attempt_timeout", &self.attempt_timeout)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
+        write!(f, "EtcdStore({self})")
     }
 }
 
@@ -253,8 +243,6 @@ fn shared(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use uidring_store::ServerError;
 
     use super::*;
 
@@ -340,6 +328,6 @@ mod tests {
             assert!(error.to_string().contains("cannot be the prefix"), "{error:?}");
         }
         let store = EtcdStore::new("h").and_then(|store| store.prefix("/a")).expect("a prefix");
-        assert_eq!(store.counter(), "/a/counter");
+        assert_eq!(store.key("counter"), "/a/counter");
     }
 }

@@ -89,10 +89,8 @@ impl EtcdStore {
         if let Some((certificate, key)) = tls.identity {
             store = store.tls_client(certificate, key)?;
         }
-        Ok(match given.time(&DEADLINE) {
-            Some(deadline) => store.deadline(deadline),
-            None => store,
-        })
+        store.deadline = given.time(&DEADLINE).unwrap_or(store.deadline);
+        Ok(store)
     }
 }
 

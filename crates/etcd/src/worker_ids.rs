@@ -11,11 +11,9 @@ use uidring_store::{
 
 use crate::EtcdStore;
 use crate::client::Client;
-use crate::counter::{Counter, spend};
+use crate::counter::{Counter, record, spend};
 use crate::key_value::{delete, get_changed};
-use crate::node::{numbered, start, write};
-use crate::problem::Problem;
-use crate::range::record;
+use crate::node::{start, write};
 
 /// How many keys one transaction deletes. etcd allows 128 requests.
 const PRUNE_KEYS: usize = 100;
@@ -47,15 +45,10 @@ impl EtcdStore {
 }
 
 impl EtcdWorkerIds {
-    /// Returns the cluster.
-    pub fn store(&self) -> &EtcdStore {
-        &self.store
-    }
-
     fn starts(&self) -> Result<(Vec<Start>, Counter), Error> {
         Client::new(&self.store).run(|client| {
             let counter = Counter::look(client)?;
-            let all = get_changed(&client.store().nodes(), 0);
+            let all = get_changed(&client.store.key("nodes/"), 0);
             let found = client.transact(&[], &[all], &[])?.reads.into_iter().flatten();
             let starts: Result<Vec<_>, _> = found.map(|found| start(&found)).collect();
             Ok((starts?, counter))
@@ -78,14 +71,10 @@ impl WorkerTable for EtcdWorkerIds {
             // Both keys must be new, which also detects a counter that went back.
             let rows = |store: &EtcdStore, worker_id: u64| {
                 let start = write(&node, SystemClock.now());
-                vec![
-                    (numbered(&store.nodes(), worker_id), Some(start)),
-                    (numbered(&store.lease_keys(), worker_id), None),
-                ]
+                vec![(store.node(worker_id), Some(start)), (store.lease(worker_id), None)]
             };
             let spent = spend(client, layout, None, rows)?;
-            let unfit = |(next, fitting)| Problem::Unfit { next, fitting };
-            spent.map(|spent| (spent.worker_id, spent.range)).map_err(unfit)
+            Ok((spent.worker_id, spent.range))
         })?;
         let place = self.store.to_string();
         announce_end(&place, layout, range, worker_id, IsLeased::No, || self.usage());
@@ -101,8 +90,7 @@ impl WorkerTable for EtcdWorkerIds {
     }
 
     fn record_range(&self, range: WorkerRange) -> Result<(), Error> {
-        let done = Client::new(&self.store).run(|client| record(client, range))?;
-        done.map_err(|refusal| refusal.error(self.store.to_string(), range))
+        Client::new(&self.store).run(|client| record(client, range))
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
@@ -135,7 +123,7 @@ impl WorkerTable for EtcdWorkerIds {
         let old: Vec<_> = starts
             .iter()
             .filter(|(node, time)| Some(node.id) != newest && now.saturating_since(*time) > age)
-            .map(|(node, _)| delete(&numbered(&self.store.nodes(), node.id)))
+            .map(|(node, _)| delete(&self.store.node(node.id)))
             .collect();
         let mut client = Client::new(&self.store);
         for part in old.chunks(PRUNE_KEYS) {

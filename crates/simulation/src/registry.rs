@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use uidring::Error;
 use uidring::worker::Lease;
+use uidring::{Error, StoreErrorKind};
 use uidring_zookeeper::ZooKeeperError;
 use uidring_zookeeper::protocol::begin;
 
@@ -115,7 +115,10 @@ fn start(sim: &Sim, start: Start) {
         Ok(_) => world.counts.acquired += 1,
         Err(Error::UsedAhead { .. }) => world.counts.refused += 1,
         Err(error) => match error.store() {
-            Some(ZooKeeperError::Registry { .. }) => world.counts.unanswered += 1,
+            Some(ZooKeeperError::Registry {
+                kind: StoreErrorKind::Unreachable | StoreErrorKind::Denied | StoreErrorKind::Corrupt,
+                ..
+            }) => world.counts.unanswered += 1,
             Some(
                 ZooKeeperError::InstanceInUse { .. } | ZooKeeperError::ClockBehindStored { .. },
             ) => world.counts.refused += 1,

@@ -24,14 +24,10 @@ const MAX_LENGTH: u64 = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
     pub worker_id: u64,
-    pub ip: String,
-    pub port: String,
     /// How far ids may have been issued. Its time is that of the write, or later.
     pub mark: Mark,
     /// The holder that the registry last knew.
     pub holder: String,
-    /// When the registry last answered, or earlier.
-    pub last_answer: Timestamp,
 }
 
 /// The file of a lease. Models of the protocol keep it in memory.
@@ -76,14 +72,15 @@ impl CacheFile {
         let lock_path = beside(&path, ".lock");
         let lock = open_or_create(&lock_path, 0o600);
         let (lock, _) = lock.map_err(|error| failed(&path, "locked", error))?;
-        let mut locked = lock.try_lock();
-        for _ in 0..LOCK_TRIES {
-            if !matches!(locked, Err(TryLockError::WouldBlock)) {
-                break;
+        let mut again = 0..LOCK_TRIES;
+        let locked = loop {
+            match lock.try_lock() {
+                Err(TryLockError::WouldBlock) if again.next().is_some() => {
+                    thread::sleep(LOCK_PAUSE)
+                }
+                locked => break locked,
             }
-            thread::sleep(LOCK_PAUSE);
-            locked = lock.try_lock();
-        }
+        };
         locked.map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let holder = format!("another process on this host has {}", lock_path.display());
@@ -115,14 +112,14 @@ impl LocalFile for CacheFile {
         let wrong = || {
             self.corrupt(
                 "is corrupt, so that nobody knows which ids were issued; remove it while ZooKeeper \
-                 can be reached, and the next start writes a new one"
-                    .into(),
+                 can be reached, and the next start writes a new one",
             )
         };
         if text.len() as u64 > MAX_LENGTH {
             return Err(wrong());
         }
-        let fields: Value = serde_json::from_slice(&text).map_err(|_| wrong())?;
+        let mut fields: Value = serde_json::from_slice(&text).map_err(|_| wrong())?;
+        let sum = fields.as_object_mut().and_then(|fields| fields.remove("checksum"));
         let text = |name: &str| fields.get(name).and_then(Value::as_str).ok_or_else(wrong);
         let number = |name: &str| fields.get(name).and_then(Value::as_i64).ok_or_else(wrong);
         let version = number("version")?;
@@ -132,19 +129,16 @@ impl LocalFile for CacheFile {
                  it, or remove it while ZooKeeper can be reached"
             )));
         }
+        if sum != Some(checksum(&fields)) {
+            return Err(wrong());
+        }
         let time = |name: &str| number(name).map(Timestamp::from_millis);
         let cached = Cached {
             worker_id: number("worker_id")?.try_into().map_err(|_| wrong())?,
-            ip: text("ip")?.into(),
-            port: text("port")?.into(),
             mark: Mark { until: time("until")?, timestamp: time("timestamp")? },
             holder: text("holder")?.into(),
-            last_answer: time("word")?,
         };
         let (name, instance) = (text("name")?, text("instance")?);
-        if text("checksum")? != checksum(name, instance, &cached) {
-            return Err(wrong());
-        }
         if (name, instance) != (&*self.name, &*self.instance) {
             return Err(self.corrupt(format!(
                 "belongs to instance {instance} of {name}, not to {} of {}; name another file",
@@ -179,28 +173,26 @@ impl LocalFile for CacheFile {
 
 impl CacheFile {
     fn replace(&self, cached: &Cached) -> io::Result<()> {
-        let fields = json!({
+        let mut fields = json!({
             "version": VERSION,
             "name": self.name,
             "instance": self.instance,
             "worker_id": cached.worker_id,
-            "ip": cached.ip,
-            "port": cached.port,
             "timestamp": cached.mark.timestamp.as_millis(),
             "until": cached.mark.until.as_millis(),
             "holder": cached.holder,
-            "word": cached.last_answer.as_millis(),
-            "checksum": checksum(&self.name, &self.instance, cached),
         });
+        fields["checksum"] = checksum(&fields);
         let fresh = beside(&self.path, ".new");
-        // A process was killed while writing it. It is never opened, because it may be a link by now.
+        // A process was killed while writing it. It is never used, because it may be another's by now.
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        let mut file = private(&mut options).open(&fresh)?;
+        let (mut file, is_new) = open_or_create(&fresh, 0o600)?;
+        if !is_new {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
         file.write_all(format!("{fields}\n").as_bytes())?;
         file.sync_all()?;
         fs::rename(&fresh, &self.path)?;
@@ -216,8 +208,9 @@ impl CacheFile {
         Ok(())
     }
 
-    fn corrupt(&self, problem: String) -> Error {
-        let (path, kind) = (self.path.clone(), StoreErrorKind::Corrupt);
+    fn corrupt(&self, problem: impl Into<String>) -> Error {
+        let (path, problem) = (self.path.clone(), problem.into());
+        let kind = StoreErrorKind::Corrupt;
         ZooKeeperError::CacheFile { path, problem, kind, source: None }.into()
     }
 }
@@ -251,24 +244,12 @@ fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     ZooKeeperError::CacheFile { path, problem, kind, source }.into()
 }
 
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
-}
-
-/// Returns an FNV-1a hash of the contents. It detects accidental changes, not forgeries.
-fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
-    let Cached { worker_id, ip, port, mark, holder, last_answer } = cached;
-    let [timestamp, until, word] =
-        [mark.timestamp, mark.until, *last_answer].map(Timestamp::as_millis);
-    let numbers = format!("{worker_id}\n{timestamp}\n{until}\n{word}");
-    let version = VERSION.to_string();
-    let text = [&version, name, instance, ip, port, holder, &numbers].join("\n");
-    let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+/// Returns an FNV-1a hash of the other fields. It detects accidental changes, not forgeries.
+fn checksum(fields: &Value) -> Value {
+    let sum = fields.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    format!("{sum:016x}")
+    format!("{sum:016x}").into()
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use uidring::Timestamp;
 use uidring::adapter::log;
+use uidring::{StoreErrorKind, Timestamp};
 
-use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark};
-use super::error::ZooKeeperError;
-use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, session_from_json};
-use super::peers;
+use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark, millis_ahead};
+use super::error::{ZooKeeperError, check_clock};
+use super::nodes::{Endpoint, UPLOAD_GAP, session_from_json};
 use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
 
 /// The longest session of a dead process to wait for.
@@ -32,9 +31,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     /// Claims name and number in this session, and becomes the holder.
     pub async fn claim(&self, before: &Before) -> Result<(u64, Entry), ZooKeeperError> {
         self.answer(async {
-            let registry = self.registry();
-            for folder in registry.parents().iter().chain(&registry.folders()) {
-                self.tree.make_folder(folder).await?;
+            for folder in self.registry().folders() {
+                self.tree.make_folder(&folder).await?;
             }
             Ok(())
         })
@@ -82,8 +80,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             let patience =
                 theirs.map_or(session, |theirs| theirs.max(session).min(LONGEST_SESSION)) + GRACE;
             match found {
-                Some((_, stat)) if stat.owner == self.tree.session() => {
-                    let ahead = |own: Endpoint| peers::millis_ahead(own.timestamp, stat.made_at);
+                Some((_, stat)) if stat.ephemeral_owner == self.tree.session() => {
+                    let ahead = |own: Endpoint| millis_ahead(own.timestamp, stat.ctime);
                     return Ok(endpoint.map_or(0, ahead));
                 }
                 Some(_) if !self.answer(self.inherit_name(before)).await? => {}
@@ -147,23 +145,19 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         // A Java Leaf may have written since. Do not lose that.
         let Some((node, number)) = self.find_number().await? else { return Ok(false) };
         let Some((stored, other)) = self.read_endpoint(&node).await? else { return Ok(false) };
-        if other.written > stat.written {
+        if other.mzxid > stat.mzxid {
             return Ok(false);
         }
         // If this start will be refused, leave the name to others.
         self.check_number(before, number)?;
         if matches!(before, Before::Start { .. }) {
-            self.check_clock(&node, stored.timestamp)?;
+            check_clock(&node, stored.timestamp, self.now())?;
         }
         // One transaction: a third process about to become the holder either comes first, and this fails, or is too
         // late. It also fails if a Java Leaf wrote since the read above.
         let inherit = vec![
             Write::Check { path: node, version: other.version },
-            Write::Set {
-                path: self.registry().reserved_node(),
-                data: Reserved { holder: self.applicant.holder.clone(), ..reserved }.to_json(),
-                version: stat.version,
-            },
+            self.reserve(reserved.until, Some(stat.version)),
             Write::Delete { path: self.registry().temporary_node() },
             self.create_name(),
         ];
@@ -186,18 +180,12 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let is_start = matches!(before, Before::Start { .. });
         let mut number = self.find_number().await?;
         let is_new = number.is_none() && is_start;
-        if is_new {
-            if !self.make_number(None).await? {
+        // A Java Leaf that finds no registry works with 0, whatever number its node gets. So avoid 0.
+        while is_start && number.as_ref().is_none_or(|(_, number)| is_bounded && *number == 0) {
+            if !self.make_number(number.map(|(node, _)| node)).await? {
                 return Ok(None);
             }
             // Find it by name, not by its position among the others.
-            number = self.find_number().await?;
-        }
-        if let (Some((node, 0)), true, true) = (&number, is_start, is_bounded) {
-            // A Java Leaf that finds no registry works with 0, whatever number its node gets. So avoid 0.
-            if !self.make_number(Some(node.clone())).await? {
-                return Ok(None);
-            }
             number = self.find_number().await?;
         }
         let Some((node, number)) = number else {
@@ -208,45 +196,41 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
                 registry.forever()
             )));
         };
-        let worker_id = match self.check_number(before, number) {
-            Ok(worker_id) => {
-                let max = self.applicant.max_worker_id;
-                let left = max - worker_id;
-                if is_new && left.saturating_mul(10) < max {
-                    log!(
-                        warn,
-                        "registry {registry}: of the layout's {max} worker ids {left} are left for new \
-                         instances; start with names of instances that are gone, or plan a layout with more \
-                         worker bits"
-                    );
-                }
-                worker_id
-            }
-            Err(refusal) => {
-                if is_new {
-                    self.remove_new(node).await;
-                }
-                return Err(refusal);
-            }
-        };
+        let checked = self.check_number(before, number);
+        if is_new && checked.is_err() {
+            self.remove_new(&node).await;
+        }
+        let (worker_id, max) = (checked?, self.applicant.max_worker_id);
+        let left = max - worker_id;
+        if is_new && left.saturating_mul(10) < max {
+            log!(
+                warn,
+                "registry {registry}: of the layout's {max} worker ids {left} are left for new instances; start with \
+                 names of instances that are gone, or plan a layout with more worker bits"
+            );
+        }
         let Some((stored, stat)) = self.read_endpoint(&node).await? else { return Ok(None) };
         let reserved = self.read_reserved().await?;
         // A process that inherits the name takes it from this one and writes the reservation. If it does so later, the
         // transaction below fails; if earlier, the name is gone now.
         let name = self.tree.read(&registry.temporary_node()).await?;
-        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
+        if name.is_none_or(|(_, stat)| stat.ephemeral_owner != self.tree.session()) {
             return Ok(None);
         }
         if let Before::Claimed { known, .. } = before {
-            self.check_holder(&node, stat, reserved.as_ref())?;
-            let reserved = reserved.as_ref().map(|(reserved, stat)| (reserved.until, stat.version));
-            self.check_age(known, stat.version, reserved)?;
+            self.check_holder(known, stat, reserved.as_ref())?;
         }
         let mut until = match &reserved {
             // The two nodes are always written together. A later timestamp means that somebody without reservations
             // wrote it, and may issue ids until the next one.
-            Some((reserved, other)) if is_new || other.written >= stat.written => reserved.until,
-            _ if is_bounded => return Err(self.foreign(&node)),
+            Some((reserved, other)) if is_new || other.mzxid >= stat.mzxid => reserved.until,
+            // A bounded instance would not leave it like this.
+            _ if is_bounded => {
+                return Err(registry.corrupt(format!(
+                    "node {node} was written by another program, or by hand, which may have issued ids that are not \
+                     reserved; use another instance name"
+                )));
+            }
             _ if is_new => Timestamp::default(),
             reserved => {
                 let reserved = reserved.as_ref().map(|(reserved, _)| reserved.until);
@@ -258,10 +242,10 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         match before {
             Before::Start { .. } => {
                 if !is_new {
-                    self.check_clock(&node, stored.timestamp)?;
+                    check_clock(&node, stored.timestamp, self.now())?;
                 }
                 if let Some(limit) = self.applicant.max_clock_difference {
-                    peers::compare(self.tree, registry, clock_ahead, limit).await?;
+                    self.compare_clocks(clock_ahead, limit).await?;
                 }
             }
             Before::StartByFile { floor, .. } => {
@@ -293,7 +277,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     /// between.
     async fn make_number(&self, instead: Option<String>) -> Result<bool, ZooKeeperError> {
         let registry = self.registry();
-        let (path, data) = (registry.number_prefix(), self.endpoint(self.now()).to_json());
+        let path = format!("{}/{}-", registry.forever(), registry.node_name());
+        let data = self.endpoint(self.now()).to_json();
         let mut writes = vec![Write::Create { path, data, mode: CreateMode::PersistentSequential }];
         writes.extend(instead.map(|path| Write::Delete { path }));
         if registry.is_bounded() {
@@ -309,18 +294,9 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
     }
 
-    /// Refuses a start if the clock is behind the stored time.
-    fn check_clock(&self, node: &str, stored: Timestamp) -> Result<(), ZooKeeperError> {
-        let (location, now) = (node.into(), self.now());
-        if stored > now {
-            return Err(ZooKeeperError::ClockBehindStored { location, stored, now });
-        }
-        Ok(())
-    }
-
     /// Removes what this start created, as far as possible.
-    async fn remove_new(&self, node: String) {
-        let mut writes = vec![Write::Delete { path: node }];
+    async fn remove_new(&self, node: &str) {
+        let mut writes = vec![Write::Delete { path: node.into() }];
         if self.registry().is_bounded()
             && let Ok(Some((reserved, _))) = self.read_reserved().await
             && reserved.holder == self.applicant.holder
@@ -341,8 +317,12 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         })?;
         let max = self.applicant.max_worker_id;
         if number > max {
-            let registry = registry.to_string();
-            return Err(ZooKeeperError::RegistryFull { registry, number, max });
+            let problem = format!(
+                "number {number} is over the layout's greatest worker id, {max}: each instance that ever started keeps \
+                 its number; start with the name of one that is gone, which `uidring worker list` and the flags of \
+                 this registry show, or use a layout with more worker bits, or a new name with an earlier epoch"
+            );
+            return Err(registry.error(StoreErrorKind::Exhausted, problem));
         }
         match before {
             Before::StartByFile { worker_id, .. } | Before::Claimed { worker_id, .. }
@@ -356,13 +336,5 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             }
             _ => Ok(number),
         }
-    }
-
-    /// The error for a node that a bounded instance would not leave like this.
-    fn foreign(&self, node: &str) -> ZooKeeperError {
-        self.registry().corrupt(format!(
-            "node {node} was written by another program, or by hand, which may have issued ids that \
-             are not reserved; use another instance name"
-        ))
     }
 }

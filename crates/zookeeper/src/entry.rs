@@ -89,7 +89,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     /// Returns the write that reserves ids up to this time if the node has this version.
     pub fn reserve(&self, until: Timestamp, version: Option<i32>) -> Write {
         let path = self.registry().reserved_node();
-        let data = Reserved::new(until, &self.applicant.holder).to_json();
+        let data = Reserved { until, holder: self.applicant.holder.clone() }.to_json();
         match version {
             Some(version) => Write::Set { path, data, version },
             None => Write::Create { path, data, mode: CreateMode::Persistent },
@@ -105,17 +105,16 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             ))
         };
         let name = self.tree.read(&registry.temporary_node()).await?;
-        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
+        if name.is_none_or(|(_, stat)| stat.ephemeral_owner != self.tree.session()) {
             return Err(gone(&registry.temporary_node()));
         }
         let reserved = self.read_reserved().await?;
         let reserved = reserved.ok_or_else(|| gone(&registry.reserved_node()))?;
         let stored = self.read_endpoint(&entry.node).await?;
         let (stored, stat) = stored.ok_or_else(|| gone(&entry.node))?;
-        self.check_holder(&entry.node, stat, Some(&reserved))?;
-        self.check_age(entry, stat.version, Some((reserved.0.until, reserved.1.version)))?;
+        self.check_holder(entry, stat, Some(&reserved))?;
         // Since the claim, every write changes both nodes.
-        if reserved.1.written != stat.written {
+        if reserved.1.mzxid != stat.mzxid {
             let node = registry.reserved_node();
             return Err(registry.in_use(format!("somebody else writes to {node}")));
         }
@@ -162,42 +161,33 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         Ok(numbers.min_by_key(|(_, number)| *number))
     }
 
-    /// Checks that nobody else became the holder since this instance wrote.
+    /// Checks that nobody else became the holder since this instance wrote, and that the nodes are not older than it
+    /// has seen them. Servers restored from a copy have older ones, and what was reserved since may go to others.
     pub fn check_holder(
         &self,
-        node: &str,
+        known: &Entry,
         stat: Stat,
         reserved: Option<&(Reserved, Stat)>,
     ) -> Result<(), ZooKeeperError> {
-        let Some((reserved, other)) = reserved else { return Ok(()) };
-        if reserved.holder != self.applicant.holder {
-            return Err(self.registry().in_use("another process has taken it over meanwhile"));
+        let registry = self.registry();
+        if let Some((reserved, other)) = reserved {
+            if reserved.holder != self.applicant.holder {
+                return Err(registry.in_use("another process has taken it over meanwhile"));
+            }
+            if stat.mzxid > other.mzxid {
+                let node = &known.node;
+                return Err(registry.in_use(format!(
+                    "somebody else writes to {node}, as a Java Leaf of the same name would"
+                )));
+            }
         }
-        if stat.written > other.written {
-            return Err(self.registry().in_use(format!(
-                "somebody else writes to {node}, as a Java Leaf of the same name would"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Checks that the nodes are not older than this instance has seen them. Servers restored from a copy have older
-    /// ones, and what was reserved since may go to others.
-    pub fn check_age(
-        &self,
-        known: &Entry,
-        endpoint_version: i32,
-        reserved: Option<(Timestamp, i32)>,
-    ) -> Result<(), ZooKeeperError> {
-        let (until, version) = reserved
-            .map_or((Timestamp::default(), None), |(until, version)| (until, Some(version)));
-        let is_older = endpoint_version < known.endpoint_version
-            || version < known.reserved_version
-            || until < known.mark.until;
-        if !is_older {
+        let until = reserved.map_or(Timestamp::default(), |(reserved, _)| reserved.until);
+        if stat.version >= known.endpoint_version
+            && reserved.map(|(_, stat)| stat.version) >= known.reserved_version
+            && until >= known.mark.until
+        {
             return Ok(());
         }
-        let registry = self.registry();
         Err(registry.corrupt(format!(
             "node {} reserves ids up to {until}, and this instance has stored {}: the servers were \
              restored from an older copy, and others may be given what was reserved since; start \
@@ -205,6 +195,35 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             registry.reserved_node(),
             known.mark.until,
         )))
+    }
+
+    /// Fails if this host's clock is further than the limit from the median of the live instances' clocks.
+    ///
+    /// Their timestamps are as old as their last uploads. So each, like this host's own, is compared with the time at
+    /// which the servers stored it.
+    pub async fn compare_clocks(
+        &self,
+        clock_ahead: i64,
+        limit: Duration,
+    ) -> Result<(), ZooKeeperError> {
+        let (own, forever) = (self.registry().node_name(), self.registry().forever());
+        let live = self.tree.children(&self.registry().temporary()).await?;
+        let nodes = self.tree.children(&forever).await?.into_iter().filter(|node| {
+            let instance = instance_and_number(node).map(|(instance, _)| instance);
+            instance.is_some_and(|instance| instance != own && live.iter().any(|l| l == instance))
+        });
+        let peers: Vec<String> = nodes.map(|node| format!("{forever}/{node}")).collect();
+        let read = self.tree.read_all(&peers).await.into_iter();
+        let ahead = read.filter_map(|(data, stat)| {
+            Some(millis_ahead(Endpoint::from_json(&data)?.timestamp, stat.mtime))
+        });
+        let mut ahead: Vec<i64> = ahead.collect();
+        let Some(median) = median(&mut ahead) else { return Ok(()) };
+        let by_millis = clock_ahead.saturating_sub(median);
+        if Duration::from_millis(by_millis.unsigned_abs()) <= limit {
+            return Ok(());
+        }
+        Err(ZooKeeperError::PeerClocksDiffer { peers: ahead.len(), by_millis, limit })
     }
 
     pub fn endpoint(&self, timestamp: Timestamp) -> Endpoint {
@@ -241,5 +260,29 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             Failure::Other(error) => return error,
         };
         self.registry().error(StoreErrorKind::Denied, problem)
+    }
+}
+
+/// Returns how far a clock was ahead of the servers' when both timed the same write.
+pub fn millis_ahead(by_clock: Timestamp, by_servers: i64) -> i64 {
+    by_clock.as_millis().saturating_sub(by_servers)
+}
+
+/// Returns the median, the lower middle one of an even number of values.
+fn median(values: &mut [i64]) -> Option<i64> {
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_wrong_clock_does_not_move_the_median() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [5]), Some(5));
+        assert_eq!(median(&mut [9, 1]), Some(1));
+        assert_eq!(median(&mut [3, 900_000, 1]), Some(3));
     }
 }

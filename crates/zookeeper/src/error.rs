@@ -1,6 +1,5 @@
 //! Errors, with their values and what to do.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +25,8 @@ pub enum ZooKeeperError {
         problem: &'static str,
     },
 
-    /// A registry could not be reached, refused a request, or holds unusable data.
+    /// A registry could not be reached, refused a request or the session that it granted, holds unusable data, or has
+    /// used up the layout's worker ids.
     #[error("registry {registry}: {problem}")]
     Registry {
         /// Its servers and its path.
@@ -49,25 +49,10 @@ pub enum ZooKeeperError {
         registry: String,
         /// The node.
         node: String,
-        /// The missing right.
-        right: Right,
+        /// The missing right and its letter, such as `create (c)`.
+        right: &'static str,
         /// The client's error.
         source: zookeeper_client::Error,
-    },
-
-    /// The registry has used up the layout's worker ids.
-    #[error(
-        "registry {registry}: number {number} is over the layout's greatest worker id, {max}: each instance \
-         that ever started keeps its number; start with the name of one that is gone, which `uidring worker \
-         list` and the flags of this registry show, or use a layout with more worker bits, or a new name with an earlier epoch"
-    )]
-    RegistryFull {
-        /// Its servers and its path.
-        registry: String,
-        /// The instance's number.
-        number: u64,
-        /// The layout's greatest worker id.
-        max: u64,
     },
 
     /// Another process has this instance's name, or had it in between.
@@ -113,22 +98,6 @@ pub enum ZooKeeperError {
         limit: Duration,
     },
 
-    /// The servers' sessions are too short for the outage to survive: another process could get the name before this
-    /// one has stopped.
-    #[error(
-        "registry {registry}: the servers grant sessions of {granted:?}, of which an outage may take \
-         nine tenths, less than {max_outage:?}; allow a shorter one, or ask for longer sessions \
-         within the servers' maxSessionTimeout"
-    )]
-    SessionTooShort {
-        /// Its servers and its path.
-        registry: String,
-        /// The session timeout that the servers grant.
-        granted: Duration,
-        /// The outage to survive.
-        max_outage: Duration,
-    },
-
     /// The local file could not be used.
     #[error("the cache file {} {problem}", path.display())]
     CacheFile {
@@ -145,39 +114,12 @@ pub enum ZooKeeperError {
 
 error_traits!(ZooKeeperError);
 
-/// A right in a ZooKeeper access list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Right {
-    /// To create child nodes.
-    Create,
-    /// To read the node and list its children.
-    Read,
-    /// To write to the node.
-    Write,
-    /// To remove child nodes.
-    Delete,
-}
-
-/// The right and its letter.
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Create => "create (c)",
-            Self::Read => "read (r)",
-            Self::Write => "write (w)",
-            Self::Delete => "delete (d)",
-        })
-    }
-}
-
 impl ZooKeeperError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::LeafName { .. } | Self::SessionTooShort { .. } => StoreErrorKind::Invalid,
+            Self::LeafName { .. } => StoreErrorKind::Invalid,
             Self::Registry { kind, .. } | Self::CacheFile { kind, .. } => *kind,
             Self::NotAllowed { .. } => StoreErrorKind::Denied,
-            Self::RegistryFull { .. } => StoreErrorKind::Exhausted,
             Self::InstanceInUse { .. } => StoreErrorKind::Held,
             Self::ClockBehindStored { .. } | Self::PeerClocksDiffer { .. } => StoreErrorKind::Clock,
         }
@@ -198,4 +140,12 @@ impl From<ZooKeeperError> for Error {
     fn from(error: ZooKeeperError) -> Self {
         StoreError::new(error.kind(), error).into()
     }
+}
+
+/// Refuses a start if the clock is behind the time stored in this node or file.
+pub fn check_clock(place: &str, stored: Timestamp, now: Timestamp) -> Result<(), ZooKeeperError> {
+    if stored <= now {
+        return Ok(());
+    }
+    Err(ZooKeeperError::ClockBehindStored { location: place.into(), stored, now })
 }

@@ -1,4 +1,4 @@
-//! Handshakes of our own, to learn why the client's fail. The client retries without telling.
+//! Connections with TLS, and handshakes of our own, to learn why the client's fail. The client retries without telling.
 
 use std::future;
 use std::io::{self, ErrorKind, Read, Write};
@@ -6,65 +6,81 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Error as TlsError, Stream};
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::task::spawn_blocking;
-use tokio::time::sleep;
-use uidring::StoreErrorKind;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use uidring::StoreErrorKind::{Denied, Unreachable};
+use uidring_store::url::Host;
 use uidring_store::{tls_advice, tls_error};
+use zookeeper_client::{Client, Error};
 
 use super::error::ZooKeeperError;
 use super::registry::Registry;
-use super::tls::{Tls, TlsServer};
+use super::servers::TLS;
+use super::thread::unless;
+
+pub async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
+    let servers = &registry.servers;
+    let limit = servers.connect_deadline;
+    let prepared = servers.tls.prepare();
+    let (options, config) =
+        prepared.map_err(|cause| registry.caused(Denied, "TLS cannot be used", cause))?;
+    // They appear nowhere else, because no path has an empty part.
+    let hosts = servers.text.replace(TLS, "");
+    let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
+    let mut refusal = None;
+    let refused = all_refused(registry, config, &mut refusal);
+    match unless(refused, timeout(limit, connecting)).await {
+        Some(Ok(Err(error))) if error != Error::Timeout => Err(registry.failed(error)),
+        Some(Ok(Ok(client))) => Ok(client),
+        _ => Err(refusal.unwrap_or_else(|| registry.no_session("are these their ports for TLS"))),
+    }
+}
 
 /// Completes once every server has refused a handshake, because waiting then cannot help. First waits a quarter of the
 /// limit, in which most sessions are made. Sets `refusal` at a refusal.
-pub async fn all_refused(
+async fn all_refused(
     registry: &Registry,
-    tls: &Tls,
     config: Arc<ClientConfig>,
-    limit: Duration,
     refusal: &mut Option<ZooKeeperError>,
 ) {
+    let limit = registry.servers.connect_limit();
     sleep(limit / 4).await;
-    let (sender, mut outcomes) = unbounded_channel();
-    for server in tls.servers() {
-        let (server, sender, config) = (server.clone(), sender.clone(), Arc::clone(&config));
-        spawn_blocking(move || {
-            let outcome = failure(&server, config, limit / 2);
-            // The receiver may be gone.
-            let _ = sender.send((server, outcome));
+    let (servers, mut outcomes) = (&registry.servers.hosts, JoinSet::new());
+    for server in servers {
+        let (server, config) = (server.clone(), Arc::clone(&config));
+        outcomes.spawn_blocking(move || {
+            let error = failure(&server, config, limit / 2)?;
+            Some((server, error))
         });
     }
-    drop(sender);
     let mut answers = 0;
-    while let Some((server, outcome)) = outcomes.recv().await {
-        let Some(error) = outcome else { continue };
+    while let Some(outcome) = outcomes.join_next().await {
+        let Ok(Some((server, error))) = outcome else { continue };
         let is_final = tls_error(&error).is_some();
         answers += usize::from(is_final);
-        let kind = match answers == tls.servers().len() {
-            true => StoreErrorKind::Denied,
-            false => StoreErrorKind::Unreachable,
-        };
+        let kind = if answers == servers.len() { Denied } else { Unreachable };
         // A TLS error says more than a closed connection.
         if is_final || refusal.is_none() {
-            let problem = format!("TLS with {} failed; {}", server.address, advice(&error));
+            let (address, advice) = (server.with_port(2_181), advice(&error));
+            let problem = format!("TLS with {address} failed; {advice}");
             *refusal = Some(registry.caused(kind, problem, error));
         }
     }
-    if answers < tls.servers().len() {
+    if answers < servers.len() {
         future::pending::<()>().await;
     }
 }
 
 /// Returns why TLS with a server fails; `None` if it works or the server does not answer.
-fn failure(server: &TlsServer, config: Arc<ClientConfig>, limit: Duration) -> Option<io::Error> {
-    let mut addresses = server.address.to_socket_addrs().ok()?;
-    let mut tcp = addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())?;
+fn failure(server: &Host, config: Arc<ClientConfig>, limit: Duration) -> Option<io::Error> {
+    let mut addresses = server.with_port(2_181).to_socket_addrs().ok()?;
+    let tcp = addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())?;
     tcp.set_read_timeout(Some(limit)).ok()?;
     tcp.set_write_timeout(Some(limit)).ok()?;
-    let mut connection = ClientConnection::new(config, server.name.clone()).ok()?;
-    let error = shake_hands(&mut connection, &mut tcp).err()?;
+    let name = ServerName::try_from(server.name.clone()).ok()?;
+    let error = shake_hands(ClientConnection::new(config, name).ok()?, tcp).err()?;
     let is_closed = matches!(
         error.kind(),
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
@@ -72,13 +88,12 @@ fn failure(server: &TlsServer, config: Arc<ClientConfig>, limit: Duration) -> Op
     (is_closed || tls_error(&error).is_some()).then_some(error)
 }
 
-fn shake_hands(connection: &mut ClientConnection, tcp: &mut TcpStream) -> io::Result<()> {
-    while connection.is_handshaking() {
-        connection.complete_io(tcp)?;
-    }
+fn shake_hands(mut connection: ClientConnection, mut tcp: TcpStream) -> io::Result<()> {
+    let mut stream = Stream::new(&mut connection, &mut tcp);
+    // This completes the handshake.
+    stream.flush()?;
     // With TLS 1.3, a server refuses the client's certificate after the handshake. Otherwise it answers any command,
     // even an unknown one. So the read shows a refusal.
-    let mut stream = Stream::new(connection, tcp);
     let _ = stream.write_all(b"ruok").and_then(|()| stream.flush());
     match stream.read(&mut [0; 4])? {
         0 => Err(ErrorKind::UnexpectedEof.into()),

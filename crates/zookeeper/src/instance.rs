@@ -10,12 +10,10 @@ use uidring_store::{NodeIdentity, NodeKind};
 use super::error::ZooKeeperError;
 use super::nodes::BOUNDED;
 
-const VARIABLE: &str = "UIDRING_INSTANCE";
-
 /// Names of nodes and files begin with the instance's name, and must fit in 255 bytes.
 const MAX_LENGTH: usize = 128;
 
-/// The name of an instance in a registry. The same name always gets the same worker id.
+/// The name of an instance in a registry, as which it displays. The same name always gets the same worker id.
 ///
 /// Leaf uses `ip:port`. If addresses change, use a stable name, such as the pod's name in a StatefulSet. Leaf splits a
 /// node's name at its first `-`, so each `-` becomes `_`: `web-0` and `web_0` are one instance.
@@ -45,36 +43,21 @@ impl Instance {
         Ok(Self { name: name.replace('-', "_") })
     }
 
-    /// Returns the instance with this address as its name, as Leaf does.
-    ///
-    /// # Errors
-    ///
-    /// As for [`new`](Self::new).
-    pub fn at(ip: &str, port: u16) -> Result<Self, Error> {
-        Self::new(&format!("{ip}:{port}"))
-    }
-
     /// Returns the instance that the environment variable `UIDRING_INSTANCE` names; `None` if it is not set.
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new), also if the variable is empty; [`Error::Environment`] if it is not UTF-8.
+    /// [`Error::Environment`] if the variable is not UTF-8, or not a name as for [`new`](Self::new).
     pub fn from_env() -> Result<Option<Self>, Error> {
+        let wrong = |problem: String| Error::Environment {
+            problem: format!("the environment variable UIDRING_INSTANCE {problem}"),
+        };
         // A lossy conversion could give two processes one name.
         let name = |name: OsString| match name.to_str() {
-            Some(name) => Self::new(name),
-            None => Err(Error::Environment {
-                problem: format!(
-                    "the environment variable {VARIABLE} is not UTF-8; set it to a name"
-                ),
-            }),
+            Some(name) => Self::new(name).map_err(|error| wrong(format!("is wrong: {error}"))),
+            None => Err(wrong("is not UTF-8; set it to a name".into())),
         };
-        env::var_os(VARIABLE).map(name).transpose()
-    }
-
-    /// Returns the name as the registry stores it.
-    pub fn name(&self) -> &str {
-        &self.name
+        env::var_os("UIDRING_INSTANCE").map(name).transpose()
     }
 
     /// Returns address and port for the registry's JSON: from the name, else from the environment, else an address of
@@ -103,14 +86,7 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeper
         "" => "it is empty",
         "." | ".." => "it is the name of a folder",
         _ if name.len() > MAX_LENGTH => "it is longer than 128 bytes",
-        // Do not show it: it may hold a password.
-        _ if name.contains("://") => {
-            return Err(ZooKeeperError::LeafName {
-                what,
-                name: "…".into(),
-                problem: "it is a URL",
-            });
-        }
+        _ if name.contains("://") => "it is a URL",
         _ if name.contains(['/', '\\']) => "it holds a slash",
         // The suffix of bounded instances' nodes.
         _ if name.ends_with(BOUNDED) => "it ends in @bounded",
@@ -121,7 +97,9 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeper
         }
         _ => return Ok(()),
     };
-    Err(ZooKeeperError::LeafName { what, name: name.escape_debug().to_string(), problem })
+    // Do not show a URL: it may hold a password.
+    let name = if name.contains("://") { "…".into() } else { name.escape_debug().to_string() };
+    Err(ZooKeeperError::LeafName { what, name, problem })
 }
 
 #[cfg(test)]
@@ -148,6 +126,5 @@ mod tests {
         let address = |text: &str| Instance::new(text).and_then(|i| i.address()).expect("one");
         assert_eq!(address("10.0.0.7:8080"), ("10.0.0.7".into(), "8080".into()));
         assert_eq!(address("::1:8080"), ("::1".into(), "8080".into()));
-        assert_eq!(Instance::at("10.0.0.7", 80).expect("fits").name(), "10.0.0.7:80");
     }
 }

@@ -56,6 +56,8 @@ pub struct Fallback {
     pub holder: String,
     /// Whether the registry failed to answer the last time.
     pub is_away: bool,
+    /// When the registry last answered, or when this start began.
+    pub last_answer: Timestamp,
     pub outage_logged: LogThrottle,
     pub file_fails: LogThrottle,
 }
@@ -68,24 +70,18 @@ impl Fallback {
             // The start has just logged it.
             LogThrottle::is_due(&mut outage_logged);
         }
-        Self { cached, holder, is_away, outage_logged, file_fails }
+        let last_answer = cached.mark.timestamp;
+        Self { cached, holder, is_away, last_answer, outage_logged, file_fails }
     }
 }
 
-/// Returns the terms of a lease that survives an outage this long.
-pub fn bounded_terms(max_outage: Duration) -> LeaseTerms {
+/// Returns the terms of a lease that survives an outage this long, or any outage.
+pub fn terms(max_outage: Option<Duration>) -> LeaseTerms {
     let mut terms = LeaseTerms::default();
     // No margin is needed: the budget is shorter than the session.
-    terms.lasts = Some(max_outage);
-    terms.renew_every = RENEW_EVERY.min(max_outage / 3);
-    terms.reserve = max_outage;
-    terms
-}
-
-/// Returns the terms of a lease that survives any outage.
-pub fn unbounded_terms() -> LeaseTerms {
-    let mut terms = LeaseTerms::default();
-    terms.renew_every = RENEW_EVERY;
+    terms.lasts = max_outage;
+    terms.renew_every = max_outage.map_or(RENEW_EVERY, |longest| RENEW_EVERY.min(longest / 3));
+    terms.reserve = max_outage.unwrap_or_default();
     terms
 }
 
@@ -154,7 +150,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
     /// Stores the mark in the registry. If the file holds it, this need not wait: while the registry is away, the next
     /// call looks for its answer.
     pub fn store(&mut self, in_file: bool) -> Result<(), ZooKeeperError> {
-        let Some(Fallback { cached, holder, is_away, .. }) = &mut self.fallback else {
+        let Some(Fallback { cached, holder, is_away, last_answer, .. }) = &mut self.fallback else {
             return self.session.store(self.mark, self.patience);
         };
         let patience = match (in_file, *is_away) {
@@ -167,7 +163,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
             log!(info, "registry {} is back", self.registry);
         }
         *is_away = false;
-        cached.last_answer = self.mark.timestamp;
+        *last_answer = self.mark.timestamp;
         // The registry now knows this start.
         cached.holder.clone_from(holder);
         Ok(())
@@ -177,7 +173,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
         let Some(fallback) = &mut self.fallback else { return };
         fallback.is_away = true;
         if fallback.outage_logged.is_due() {
-            let silent_for = self.mark.timestamp.saturating_since(fallback.cached.last_answer);
+            let silent_for = self.mark.timestamp.saturating_since(fallback.last_answer);
             log!(
                 warn,
                 "{}; no answer from it for {silent_for:?}; going on with the cache file, so that an \

@@ -16,14 +16,12 @@ mod entry;
 mod error;
 #[cfg(feature = "tls")]
 mod handshake;
-mod hosts;
 mod instance;
 mod leaf;
 mod lease;
 mod list;
 mod live;
 mod nodes;
-mod peers;
 mod registry;
 mod servers;
 mod session;
@@ -48,7 +46,7 @@ pub mod protocol {
     pub use crate::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 }
 
-pub use self::error::{Right, ZooKeeperError};
+pub use self::error::ZooKeeperError;
 pub use self::instance::Instance;
 pub use self::leaf::LeafZooKeeper;
 pub use self::servers::ZooKeeperServers;

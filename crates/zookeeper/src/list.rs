@@ -1,7 +1,5 @@
 //! Lists the instances of a registry.
 
-use std::thread;
-
 use uidring::{Error, StoreErrorKind};
 use uidring_store::LeafNode;
 
@@ -10,7 +8,7 @@ use super::instance::Instance;
 use super::nodes::{BOUNDED, Endpoint, instance_and_number};
 use super::registry::{MISSING_NODE, Registry};
 use super::servers::ZooKeeperServers;
-use super::thread::runtime;
+use super::thread::spawn;
 use super::tree::{Ensemble, Tree};
 
 impl ZooKeeperServers {
@@ -25,26 +23,16 @@ impl ZooKeeperServers {
     pub fn leaf_nodes(&self, name: &str) -> Result<Vec<LeafNode>, Error> {
         // The name is not used, because nothing is claimed.
         let registry = Registry::new(self.clone(), name, Instance::new("list")?)?;
-        let look = || {
-            let runtime = runtime().map_err(|error| registry.client_not_started(error))?;
-            let nodes = runtime.block_on(look(&registry));
-            runtime.shutdown_background();
-            nodes
-        };
-        let nodes = thread::scope(|scope| {
-            let thread = thread::Builder::new().name("uidring-zookeeper".into());
-            let thread = thread.spawn_scoped(scope, look);
-            let thread = thread.map_err(|error| registry.client_not_started(error))?;
-            thread.join().unwrap_or_else(|_| Err(registry.client_ended()))
-        });
-        Ok(nodes?)
+        let looking = registry.clone();
+        let thread = spawn(&registry, move || look(looking))?;
+        Ok(thread.join().unwrap_or_else(|_| Err(registry.client_ended()))?)
     }
 }
 
-async fn look(registry: &Registry) -> Result<Vec<LeafNode>, ZooKeeperError> {
+async fn look(registry: Registry) -> Result<Vec<LeafNode>, ZooKeeperError> {
     let tree = registry.connect().await?;
     let limit = registry.servers.connect_deadline;
-    let nodes = registry.within(limit, nodes(&tree, registry)).await;
+    let nodes = registry.within(limit, nodes(&tree, &registry)).await;
     nodes.unwrap_or_else(|| Err(registry.no_answer(limit)))
 }
 

@@ -4,21 +4,16 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
-use uidring::{StoreErrorKind, Timestamp};
 use uidring_store::warn_once;
 use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult};
 
-use super::error::{Right, ZooKeeperError};
-#[cfg(feature = "tls")]
-use super::handshake::all_refused;
-#[cfg(feature = "tls")]
-use super::hosts::without_schemes;
-use super::registry::{MISSING_NODE, Registry};
-#[cfg(feature = "tls")]
-use super::thread::unless;
-#[cfg(feature = "tls")]
-use super::tls::{Prepared, Tls};
+use super::error::ZooKeeperError;
+use super::registry::Registry;
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
+
+/// Rights in access lists.
+const CREATE: &str = "create (c)";
+const READ: &str = "read (r)";
 
 #[derive(Clone)]
 pub struct LiveTree {
@@ -39,13 +34,21 @@ impl Ensemble for Registry {
 
     async fn connect(&self) -> Result<LiveTree, ZooKeeperError> {
         #[cfg(feature = "tls")]
-        let client = match &self.servers.tls {
-            Some(tls) => connect_by_tls(self, tls).await?,
-            None => connect(self).await?,
-        };
-        #[cfg(not(feature = "tls"))]
-        let client = connect(self).await?;
-        Ok(LiveTree { client, registry: self.clone() })
+        if self.servers.has_tls {
+            let client = super::handshake::connect(self).await?;
+            return Ok(LiveTree { client, registry: self.clone() });
+        }
+        if let Some(warning) = self.servers.password(true).warning() {
+            warn_once(format!("ZooKeeper {}: {warning}", self.servers));
+        }
+        let connecting = self.servers.connector().connect(&self.servers.text);
+        match timeout(self.servers.connect_deadline, connecting).await {
+            Ok(Err(error)) if error != Error::Timeout => Err(self.failed(error)),
+            Ok(Ok(client)) => Ok(LiveTree { client, registry: self.clone() }),
+            _ => Err(self.no_session(
+                "are these ports without TLS (with it, write tls=verify in the URL, or tls:// before each server in Rust)",
+            )),
+        }
     }
 
     async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
@@ -53,62 +56,15 @@ impl Ensemble for Registry {
     }
 }
 
-async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
-    let servers = &registry.servers;
-    if let Some(warning) = servers.warning() {
-        warn_once(format!("ZooKeeper {servers}: {warning}"));
-    }
-    let connecting = servers.connector().connect(servers.hosts());
-    match timeout(servers.connect_deadline, connecting).await {
-        Ok(Err(error)) if error != Error::Timeout => Err(failed(registry, error)),
-        Ok(Ok(client)) => Ok(client),
-        _ => Err(no_session(
-            registry,
-            "are these ports without TLS (with it, write tls=verify in the URL, or tls:// before each server in Rust)",
-        )),
-    }
-}
-
-#[cfg(feature = "tls")]
-async fn connect_by_tls(registry: &Registry, tls: &Tls) -> Result<Client, ZooKeeperError> {
-    let servers = &registry.servers;
-    let limit = servers.connect_deadline;
-    let prepared = tls.prepare();
-    let Prepared { options, config } = prepared
-        .map_err(|cause| registry.caused(StoreErrorKind::Denied, "TLS cannot be used", cause))?;
-    let hosts = without_schemes(servers.hosts());
-    let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
-    let mut refusal = None;
-    let refused =
-        all_refused(registry, tls, config, limit.min(servers.session_timeout), &mut refusal);
-    match unless(refused, timeout(limit, connecting)).await {
-        Some(Ok(Err(error))) if error != Error::Timeout => Err(failed(registry, error)),
-        Some(Ok(Ok(client))) => Ok(client),
-        _ => Err(refusal.unwrap_or_else(|| no_session(registry, "are these their ports for TLS"))),
-    }
-}
-
-/// The error after the time limit. The client's own limit is the session timeout.
-fn no_session(registry: &Registry, ports: &str) -> ZooKeeperError {
-    let limit = registry.servers.connect_deadline.min(registry.servers.session_timeout);
-    registry.unreachable(format!(
-        "no session within {limit:?}; are the servers running, do they have a quorum, and {ports}?"
-    ))
-}
-
 impl LiveTree {
-    fn failed(&self, error: Error) -> ZooKeeperError {
-        failed(&self.registry, error)
-    }
-
     /// The error of a request that needs this right on a node.
-    fn refused(&self, right: Right, node: &str, error: Error) -> ZooKeeperError {
+    fn refused(&self, right: &'static str, node: &str, error: Error) -> ZooKeeperError {
         match error {
             Error::NoAuth => {
                 let (registry, node) = (self.registry.to_string(), node.into());
-                ZooKeeperError::NotAllowed { registry, node, right, source: Error::NoAuth }
+                ZooKeeperError::NotAllowed { registry, node, right, source: error }
             }
-            other => self.failed(other),
+            other => self.registry.failed(other),
         }
     }
 
@@ -117,20 +73,27 @@ impl LiveTree {
             MultiWriteError::OperationFailed { index, source } => (index, source),
             MultiWriteError::RequestFailed { source } => (0, source),
         };
-        match error {
-            Error::NoAuth => Failure::Other(match writes.get(index) {
-                Some(Write::Create { path, .. }) => {
-                    self.refused(Right::Create, parent(path), error)
-                }
-                Some(Write::Delete { path }) => self.refused(Right::Delete, parent(path), error),
-                Some(Write::Set { path, .. }) => self.refused(Right::Write, path, error),
-                Some(Write::Check { path, .. }) => self.refused(Right::Read, path, error),
-                None => self.failed(error),
-            }),
-            Error::NoNode => Failure::Missing,
-            Error::NodeExists => Failure::Exists,
-            Error::BadVersion => Failure::Changed,
-            other => Failure::Other(self.failed(other)),
+        match (error, writes.get(index)) {
+            (Error::NoNode, _) => Failure::Missing,
+            (Error::NodeExists, _) => Failure::Exists,
+            (Error::BadVersion, _) => Failure::Changed,
+            (error, Some(write)) => {
+                let (right, node) = write.needs();
+                Failure::Other(self.refused(right, node, error))
+            }
+            (error, None) => Failure::Other(self.registry.failed(error)),
+        }
+    }
+}
+
+impl Write {
+    /// The right that it needs, and on which node.
+    fn needs(&self) -> (&'static str, &str) {
+        match self {
+            Self::Create { path, .. } => (CREATE, parent(path)),
+            Self::Delete { path } => ("delete (d)", parent(path)),
+            Self::Set { path, .. } => ("write (w)", path),
+            Self::Check { path, .. } => (READ, path),
         }
     }
 }
@@ -150,7 +113,8 @@ impl Tree for LiveTree {
 
     async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError> {
         // A user without the right to create the folder does not need it if it exists.
-        let exists = self.client.check_stat(path).await.map_err(|error| self.failed(error))?;
+        let exists =
+            self.client.check_stat(path).await.map_err(|error| self.registry.failed(error))?;
         if exists.is_some() {
             return Ok(());
         }
@@ -158,31 +122,29 @@ impl Tree for LiveTree {
         let acls = if parent(path) == "/" { servers.shared_acls() } else { servers.acls() };
         match self.client.create(path, &[], &CreateMode::Persistent.with_acls(acls)).await {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
-            Err(error) => Err(self.refused(Right::Create, parent(path), error)),
+            Err(error) => Err(self.refused(CREATE, parent(path), error)),
         }
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
         let names = self.client.list_children(path).await;
-        names.map_err(|error| self.refused(Right::Read, path, error))
+        names.map_err(|error| self.refused(READ, path, error))
     }
 
     async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError> {
         match self.client.get_data(path).await {
-            Ok((data, stat)) => Ok(Some((data, stat.into()))),
+            Ok(found) => Ok(Some(found)),
             Err(Error::NoNode) => Ok(None),
-            Err(error) => Err(self.refused(Right::Read, path, error)),
+            Err(error) => Err(self.refused(READ, path, error)),
         }
     }
 
     async fn read_all(&self, paths: &[String]) -> Vec<(Vec<u8>, Stat)> {
         // Send all requests before waiting for the first answer.
         let answers: Vec<_> = paths.iter().map(|path| self.client.get_data(path)).collect();
-        let mut read = Vec::with_capacity(answers.len());
+        let mut read = Vec::new();
         for answer in answers {
-            if let Ok((data, stat)) = answer.await {
-                read.push((data, stat.into()));
-            }
+            read.extend(answer.await);
         }
         read
     }
@@ -201,7 +163,7 @@ impl Tree for LiveTree {
                 Write::Delete { path } => writer.add_delete(path, None),
                 Write::Check { path, version } => writer.add_check_version(path, *version),
             };
-            added.map_err(|error| Failure::Other(self.failed(error)))?;
+            added.map_err(|error| Failure::Other(self.registry.failed(error)))?;
         }
         let results = writer.commit().await.map_err(|error| self.commit_failed(&writes, error))?;
         let versions = results.into_iter().filter_map(|result| match result {
@@ -215,7 +177,7 @@ impl Tree for LiveTree {
 
     async fn changed(&self, path: &str) -> Result<(), ZooKeeperError> {
         let watch = self.client.check_and_watch_stat(path).await;
-        if let (Some(_), watcher) = watch.map_err(|error| self.failed(error))? {
+        if let (Some(_), watcher) = watch.map_err(|error| self.registry.failed(error))? {
             watcher.changed().await;
         }
         Ok(())
@@ -230,46 +192,9 @@ impl Tree for LiveTree {
     }
 }
 
-impl From<zookeeper_client::Stat> for Stat {
-    fn from(stat: zookeeper_client::Stat) -> Self {
-        Self {
-            version: stat.version,
-            written: stat.mzxid,
-            written_at: Timestamp::from_millis(stat.mtime),
-            made_at: Timestamp::from_millis(stat.ctime),
-            owner: stat.ephemeral_owner,
-        }
-    }
-}
-
 fn parent(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some((parent, _)) if !parent.is_empty() => parent,
         _ => "/",
     }
-}
-
-/// Explains an error of the client, and what to do.
-fn failed(registry: &Registry, error: Error) -> ZooKeeperError {
-    use StoreErrorKind::{Denied, Unreachable};
-    let (kind, problem) = match &error {
-        Error::NoNode => (Denied, MISSING_NODE),
-        Error::AuthFailed => {
-            (Denied, "the servers do not let this user in; check user and password")
-        }
-        Error::InvalidAcl => (Denied, "the servers do not know this user"),
-        Error::NoAuth
-        | Error::QuotaExceeded
-        | Error::NodeExists
-        | Error::NotEmpty
-        | Error::BadVersion
-        | Error::NoChildrenForEphemerals
-        | Error::Unimplemented
-        | Error::MarshallingError
-        | Error::BadArguments(_)
-        | Error::UnexpectedErrorCode(_) => (Denied, "the servers refused a request"),
-        // All others concern the connection or the session.
-        _ => (Unreachable, "the servers cannot be reached, or the connection broke"),
-    };
-    registry.caused(kind, problem, error)
 }

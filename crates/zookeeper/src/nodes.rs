@@ -70,10 +70,6 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    pub fn new(until: Timestamp, holder: &str) -> Self {
-        Self { until, holder: holder.into() }
-    }
-
     pub fn to_json(&self) -> String {
         let (until, holder) = (self.until.as_millis(), Value::from(&*self.holder));
         format!(r#"{{"until":{until},"holder":{holder},"version":{VERSION}}}"#)
@@ -89,8 +85,7 @@ impl Reserved {
 
 /// The version in one of our nodes.
 pub fn version_from_json(json: &[u8]) -> Option<i64> {
-    let fields: Value = serde_json::from_slice(json).ok()?;
-    fields.get("version")?.as_i64()
+    serde_json::from_slice::<Value>(json).ok()?.get("version")?.as_i64()
 }
 
 #[cfg(test)]
@@ -137,7 +132,8 @@ mod tests {
 
     #[test]
     fn a_reservation_reads_back() {
-        let reserved = Reserved::new(Timestamp::from_millis(1_596_957_371_092), "1f");
+        let until = Timestamp::from_millis(1_596_957_371_092);
+        let reserved = Reserved { until, holder: "1f".into() };
         assert_eq!(reserved.to_json(), r#"{"until":1596957371092,"holder":"1f","version":1}"#);
         assert_eq!(Reserved::from_json(reserved.to_json().as_bytes()), Some(reserved));
         for wrong in

@@ -1,10 +1,10 @@
 //! The registry with one name, as one instance sees it: where its nodes are.
 
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
 use uidring::StoreErrorKind;
+use zookeeper_client::Error;
 
 use super::error::ZooKeeperError;
 use super::instance::{Instance, check_name};
@@ -47,14 +47,10 @@ impl Registry {
         matches!(self.outages, Outages::Bounded(_))
     }
 
-    /// The parents of the folders, the shared one first.
-    pub fn parents(&self) -> [String; 2] {
-        ["/snowflake".into(), format!("/snowflake/{}", self.name)]
-    }
-
-    /// The folders, with a node for each instance.
-    pub fn folders(&self) -> [String; 3] {
-        [self.forever(), self.temporary(), self.folder("reserved")]
+    /// The folders, parents first. The first is shared by all names.
+    pub fn folders(&self) -> [String; 5] {
+        let (shared, own) = ("/snowflake".into(), format!("/snowflake/{}", self.name));
+        [shared, own, self.forever(), self.temporary(), self.folder("reserved")]
     }
 
     /// Leaf's folder, with nodes `<instance>-<number>`. The number is the worker id.
@@ -74,11 +70,6 @@ impl Registry {
     pub fn node_name(&self) -> String {
         let end = if self.is_bounded() { BOUNDED } else { "" };
         format!("{}{end}", self.instance)
-    }
-
-    /// The path of the node with the instance's number, without the number.
-    pub fn number_prefix(&self) -> String {
-        format!("{}/{}-", self.forever(), self.node_name())
     }
 
     /// The ephemeral node. Whoever owns it has the name.
@@ -107,13 +98,46 @@ impl Registry {
         ZooKeeperError::Registry { registry, problem, kind, source: Some(source.into().into()) }
     }
 
+    /// An error of the client, with what to do.
+    pub fn failed(&self, error: Error) -> ZooKeeperError {
+        use StoreErrorKind::{Denied, Unreachable};
+        let (kind, problem) = match &error {
+            Error::NoNode => (Denied, MISSING_NODE),
+            Error::AuthFailed => {
+                (Denied, "the servers do not let this user in; check user and password")
+            }
+            Error::InvalidAcl => (Denied, "the servers do not know this user"),
+            Error::NoAuth
+            | Error::QuotaExceeded
+            | Error::NodeExists
+            | Error::NotEmpty
+            | Error::BadVersion
+            | Error::NoChildrenForEphemerals
+            | Error::Unimplemented
+            | Error::MarshallingError
+            | Error::BadArguments(_)
+            | Error::UnexpectedErrorCode(_) => (Denied, "the servers refused a request"),
+            // All others concern the connection or the session.
+            _ => (Unreachable, "the servers cannot be reached, or the connection broke"),
+        };
+        self.caused(kind, problem, error)
+    }
+
+    /// The error after the time limit.
+    pub fn no_session(&self, ports: &str) -> ZooKeeperError {
+        let limit = self.servers.connect_limit();
+        self.unreachable(format!(
+            "no session within {limit:?}; are the servers running, do they have a quorum, and {ports}?"
+        ))
+    }
+
     /// No server could be asked, or none answered.
     pub fn unreachable(&self, problem: impl Into<String>) -> ZooKeeperError {
         self.error(StoreErrorKind::Unreachable, problem)
     }
 
     pub fn no_answer(&self, within: Duration) -> ZooKeeperError {
-        self.unreachable(format!("connected, but no answer within {within:?}"))
+        self.unreachable(format!("no answer within {within:?}"))
     }
 
     pub fn interference(&self) -> ZooKeeperError {
@@ -132,12 +156,6 @@ impl Registry {
         ))
     }
 
-    /// The client's thread or runtime could not be started.
-    pub fn client_not_started(&self, source: io::Error) -> ZooKeeperError {
-        let problem = "its client did not start; is the process at its limits?";
-        self.caused(StoreErrorKind::Denied, problem, source)
-    }
-
     /// The session's thread has ended, so nobody keeps the name any more.
     pub fn client_ended(&self) -> ZooKeeperError {
         self.corrupt("its client has ended unexpectedly; start again")
@@ -145,8 +163,8 @@ impl Registry {
 
     /// Somebody else has or had the instance's name.
     pub fn in_use(&self, holder: impl Into<String>) -> ZooKeeperError {
-        let instance = self.instance.name().into();
-        ZooKeeperError::InstanceInUse { instance, holder: holder.into() }
+        let (instance, holder) = (self.instance.to_string(), holder.into());
+        ZooKeeperError::InstanceInUse { instance, holder }
     }
 }
 

@@ -2,20 +2,26 @@
 
 use std::fmt;
 use std::path::Path;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use rustls::pki_types::ServerName;
 use uidring::Error;
+#[cfg(feature = "tls")]
+use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
+use uidring_store::url::{Host, host_and_port, without_brackets};
 use uidring_store::{Credentials, ServerError};
 use zookeeper_client::{Acl, Acls, AuthId, Client, Connector, Permission};
 
-use super::hosts::parse;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 
-/// What errors call the contents of the file.
-const CREDENTIALS: &str = "user and password of the registry";
+/// The prefix of a server with TLS.
+pub const TLS: &str = "tls://";
 
 /// The servers of a ZooKeeper ensemble, and the path that everything is below:
 ///
@@ -33,13 +39,15 @@ const CREDENTIALS: &str = "user and password of the registry";
 /// User and password never appear in the texts of this type and its errors.
 #[derive(Clone)]
 pub struct ZooKeeperServers {
-    hosts: String,
-    auth: Option<Credentials>,
+    /// The servers and the path, as given.
+    pub(super) text: String,
+    pub(super) hosts: Vec<Host>,
+    pub(super) has_tls: bool,
+    pub(super) auth: Option<Credentials>,
     pub(super) session_timeout: Duration,
     pub(super) connect_deadline: Duration,
-    /// `None` without TLS.
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Tls,
 }
 
 impl ZooKeeperServers {
@@ -49,23 +57,28 @@ impl ZooKeeperServers {
     ///
     /// [`ServerError::Address`](uidring_store::ServerError::Address), which does not repeat the text.
     pub fn new(hosts: &str) -> Result<Self, Error> {
-        let parsed = parse(hosts).map_err(wrong)?;
-        let is_tls = parsed.iter().any(|host| host.is_tls);
-        #[cfg(not(feature = "tls"))]
-        if is_tls {
+        let text = hosts.to_owned();
+        let (hosts, has_tls) = parse(hosts).map_err(wrong)?;
+        if has_tls && cfg!(not(feature = "tls")) {
             return Err(wrong(
-                "it asks for TLS, and this program is built without it (the feature `tls` of uidring-zookeeper)",
+                "it asks for TLS, which this build lacks for ZooKeeper: build with the feature `zookeeper-tls` (cargo build \
+                 --features zookeeper-tls); of uidring-zookeeper it is `tls`",
             ));
         }
+        // The client would panic at a name that no certificate can have.
         #[cfg(feature = "tls")]
-        let tls = is_tls.then(|| Tls::new(&parsed).map_err(wrong)).transpose()?;
+        if has_tls && hosts.iter().any(|host| ServerName::try_from(&*host.name).is_err()) {
+            return Err(wrong("a host is no name or address that a certificate can have"));
+        }
         Ok(Self {
-            hosts: hosts.into(),
+            text,
+            hosts,
+            has_tls,
             auth: None,
             session_timeout: Duration::from_secs(10),
             connect_deadline: Duration::from_secs(5),
             #[cfg(feature = "tls")]
-            tls,
+            tls: Tls::default(),
         })
     }
 
@@ -78,13 +91,9 @@ impl ZooKeeperServers {
     /// [`TableError::Invalid`](uidring_store::TableError::Invalid), which does not repeat its contents;
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        self.auth = Some(Credentials::from_file(CREDENTIALS, path.as_ref())?);
+        let what = "user and password of the registry";
+        self.auth = Some(Credentials::from_file(what, path.as_ref())?);
         Ok(self)
-    }
-
-    pub(super) fn login(mut self, user: Credentials) -> Self {
-        self.auth = Some(user);
-        self
     }
 
     /// Accepts only certificates signed by an authority in this PEM file. If not set, the system's authorities are
@@ -99,7 +108,8 @@ impl ZooKeeperServers {
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     #[cfg(feature = "tls")]
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        self.tls_mut()?.trust(path.as_ref())?;
+        self.require_tls()?;
+        self.tls.authorities = Some(Authorities::read(path.as_ref())?.certificates.into());
         Ok(self)
     }
 
@@ -115,14 +125,16 @@ impl ZooKeeperServers {
         certificate: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Result<Self, Error> {
-        self.tls_mut()?.show(certificate.as_ref(), key.as_ref())?;
+        self.require_tls()?;
+        let identity = ClientIdentity::read(certificate.as_ref(), key.as_ref())?;
+        self.tls.identity = Some(Arc::new(identity));
         Ok(self)
     }
 
     #[cfg(feature = "tls")]
-    fn tls_mut(&mut self) -> Result<&mut Tls, Error> {
+    fn require_tls(&self) -> Result<(), Error> {
         let problem = "certificates were given, and they are without TLS";
-        self.tls.as_mut().ok_or_else(|| wrong(problem))
+        self.has_tls.then_some(()).ok_or_else(|| wrong(problem))
     }
 
     /// Sets how long the servers keep a session without hearing from the instance, 10 s by default. They may grant
@@ -142,6 +154,11 @@ impl ZooKeeperServers {
         self
     }
 
+    /// How long connecting may take. The client's own limit is the session timeout.
+    pub(super) fn connect_limit(&self) -> Duration {
+        self.connect_deadline.min(self.session_timeout)
+    }
+
     pub(super) fn connector(&self) -> Connector {
         // How long a server may be silent before the client tries another one. A quarter leaves time for three tries
         // before the lease ends, at nine tenths of the session; a busy server needs a second.
@@ -157,26 +174,15 @@ impl ZooKeeperServers {
         }
     }
 
-    /// A warning before each connection, if others could read the password.
-    pub(super) fn warning(&self) -> Option<String> {
-        self.password(true).warning()
-    }
-
     /// Returns how the password is sent. `says_tls` tells whether the caller chose TLS or no TLS.
     pub(super) fn password(&self, says_tls: bool) -> Login {
-        let hosts = parse(&self.hosts).unwrap_or_default();
         Login {
             has_password: self.auth.is_some(),
-            has_tls: hosts.iter().any(|host| host.is_tls),
+            has_tls: self.has_tls,
             says_tls,
             has_socket: false,
-            hosts: hosts.iter().map(|host| host.name.to_owned()).collect(),
+            hosts: self.hosts.iter().map(|host| host.name.clone()).collect(),
         }
-    }
-
-    /// The servers and the path, as given.
-    pub(super) fn hosts(&self) -> &str {
-        &self.hosts
     }
 
     /// Returns the rights on a new folder of all names: everybody may add a name and look; only its maker may remove
@@ -196,6 +202,37 @@ impl ZooKeeperServers {
     }
 }
 
+/// Returns the servers of a text, and whether they use TLS: all must, or none.
+fn parse(text: &str) -> Result<(Vec<Host>, bool), &'static str> {
+    let has_tls = text.starts_with(TLS);
+    let parts = text.split(',').map(|part| part.strip_prefix(TLS).unwrap_or(part));
+    let plain = parts.collect::<Vec<_>>().join(",");
+    let (servers, path) = match plain.split_once('/') {
+        Some((servers, path)) => (servers, Some(path)),
+        None => (&*plain, None),
+    };
+    let is_wrong = |path: &str| path.split('/').any(|part| matches!(part, "" | "." | ".."));
+    Err(match &*plain {
+        "" => "it is empty",
+        _ if text.split(',').any(|part| part.starts_with(TLS) != has_tls) => {
+            "TLS is for all servers or for none"
+        }
+        _ if plain.contains("://") => "it is a URL, of another scheme than tls",
+        _ if plain.contains('@') => "a user has no place in it",
+        _ if plain.contains(|c: char| c.is_whitespace() || c.is_control()) => "it holds a blank",
+        _ if path.is_some_and(|path| path.contains(',')) => "a comma follows the path",
+        _ if path.is_some_and(is_wrong) => "the path has an empty part, `.` or `..`",
+        _ => {
+            let host = |server| {
+                let (name, port) = host_and_port(server)?;
+                Ok(Host { name: without_brackets(name).unwrap_or(name).to_owned(), port })
+            };
+            let hosts = servers.split(',').map(host).collect::<Result<_, &str>>()?;
+            return Ok((hosts, has_tls));
+        }
+    })
+}
+
 fn wrong(problem: &str) -> Error {
     let form = "HOST:PORT,HOST:PORT, with tls:// before each for TLS, and with /PATH at the end to use a path";
     let (what, place) = ("the address of the registry", "as given".into());
@@ -204,18 +241,13 @@ fn wrong(problem: &str) -> Error {
 
 impl fmt::Display for ZooKeeperServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.hosts)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Debug for ZooKeeperServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperServers")
-            .field("hosts", &self.hosts)
-            .field("auth", &self.auth.is_some())
-            .field("session_timeout", &self.session_timeout)
-            .field("connect_deadline", &self.connect_deadline)
-            .finish()
+        write!(f, "ZooKeeperServers({self})")
     }
 }
 
@@ -224,6 +256,22 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn servers_have_tls_all_or_none() {
+        let text = "tls://zk1:2281,tls://[::1]/ids/a";
+        let host = |name: &str, port| Host { name: name.into(), port };
+        let hosts = vec![host("zk1", Some(2_281)), host("::1", None)];
+        assert_eq!(parse(text), Ok((hosts, true)));
+        for text in ["tls://a,b", "a,tls://b"] {
+            assert_eq!(parse(text), Err("TLS is for all servers or for none"), "{text}");
+        }
+        for wrong in
+            ["tls://", "tls://a,", "tls://tls://a", "ssl://a", "a/tls://b", "a/b,c", "tls:a"]
+        {
+            parse(wrong).expect_err(wrong);
+        }
+    }
 
     #[test]
     fn texts_of_servers_are_checked_and_not_repeated() {
@@ -249,8 +297,8 @@ mod tests {
         fs::write(&path, "ids:s3cret").expect("writes");
         let warning = |hosts| {
             let servers = ZooKeeperServers::new(hosts).expect(hosts);
-            assert_eq!(servers.warning(), None, "no password");
-            servers.auth_file(&path).expect("user and password").warning()
+            assert_eq!(servers.password(true).warning(), None, "no password");
+            servers.auth_file(&path).expect("user and password").password(true).warning()
         };
         let text = warning("localhost,zk1:1,zk2/ids").expect("a warning");
         assert!(text.contains("a connection to zk1 has no TLS") && !text.contains("s3cret"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use uidring::StoreErrorKind;
 use uidring::adapter::{LogThrottle, log};
 
 use super::claim::Before;
@@ -112,10 +113,7 @@ impl<E: Ensemble> Session<E> {
         let limit = self.applicant.registry.servers.connect_deadline;
         let ensemble = self.ensemble.clone();
         let stored = ensemble.within(limit, self.try_store(mark, is_last)).await;
-        stored.unwrap_or_else(|| {
-            let registry = &self.applicant.registry;
-            Err(registry.unreachable(format!("no answer within {limit:?}")))
-        })
+        stored.unwrap_or_else(|| Err(self.applicant.registry.no_answer(limit)))
     }
 
     async fn try_store(&mut self, mark: Mark, is_last: bool) -> Result<(), ZooKeeperError> {
@@ -182,8 +180,11 @@ impl<E: Ensemble> Session<E> {
         let longest = granted * 9 / 10;
         let max_outage = self.max_outage.or(asked).unwrap_or(longest);
         if max_outage > longest {
-            let registry = registry.to_string();
-            return Err(ZooKeeperError::SessionTooShort { registry, granted, max_outage });
+            let problem = format!(
+                "the servers grant sessions of {granted:?}, of which an outage may take nine tenths, less than \
+                 {max_outage:?}; allow a shorter one, or ask for longer sessions within the servers' maxSessionTimeout"
+            );
+            return Err(registry.error(StoreErrorKind::Invalid, problem));
         }
         self.max_outage = Some(max_outage);
         Ok(())

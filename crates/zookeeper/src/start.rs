@@ -10,9 +10,9 @@ use uidring_store::files;
 use super::cache::{CacheFile, Cached, LocalFile};
 use super::claim::Before;
 use super::entry::{Applicant, Mark};
-use super::error::ZooKeeperError;
+use super::error::{ZooKeeperError, check_clock};
 use super::leaf::{CacheLocation, LeafZooKeeper};
-use super::lease::{Fallback, ZkLease, bounded_terms, unbounded_terms};
+use super::lease::{Fallback, ZkLease, terms};
 use super::registry::Outages;
 use super::session::SessionHandle;
 use super::thread::SessionThread;
@@ -34,11 +34,10 @@ impl LeafZooKeeper {
     ///
     /// # Errors
     ///
-    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds unusable data.
+    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds unusable data; if its sessions are too
+    ///   short for [`max_outage`](Self::max_outage); if the number is over the layout's greatest worker id.
     /// - [`ZooKeeperError::NotAllowed`] if this user lacks a right on a node.
-    /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for [`max_outage`](Self::max_outage).
     /// - [`ZooKeeperError::InstanceInUse`] if another process has the name.
-    /// - [`ZooKeeperError::RegistryFull`] if the number is over the layout's greatest worker id.
     /// - [`ZooKeeperError::ClockBehindStored`], [`ZooKeeperError::PeerClocksDiffer`].
     /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the present time.
     /// - [`ZooKeeperError::CacheFile`], [`TableError::DataDirectory`](uidring_store::TableError::DataDirectory),
@@ -92,18 +91,10 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
     let in_file = in_file.filter(|_| !is_bounded);
     if let (Some(file), Some(cached)) = (&file, &in_file) {
         layout.check_worker_id(cached.worker_id)?;
-        let (now, stored) = (read(clock), cached.mark.timestamp);
-        if now < stored {
-            let location = file.name();
-            return Err(ZooKeeperError::ClockBehindStored { location, stored, now }.into());
-        }
+        check_clock(&file.name(), cached.mark.timestamp, read(clock))?;
     }
-    let address = match &options.address {
-        Some(address) => address.clone(),
-        None => registry.instance.address()?,
-    };
+    let address = options.address.clone().map_or_else(|| registry.instance.address(), Ok)?;
     let holder = format!("{:016x}", fastrand::u64(..));
-    let (ip, port) = address.clone();
     let mut session = connect(Applicant {
         registry: registry.clone(),
         holder: holder.clone(),
@@ -117,8 +108,7 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
             let same = in_file.filter(|cached| cached.worker_id == claim.worker_id);
             let until = claim.mark.until.max(same.map_or(claim.mark.until, |same| same.mark.until));
             let (worker_id, mark) = (claim.worker_id, Mark { until, ..claim.mark });
-            let (holder, last_answer) = (holder.clone(), read(clock));
-            (Some(claim), Cached { worker_id, ip, port, mark, holder, last_answer })
+            (Some(claim), Cached { worker_id, mark, holder: holder.clone() })
         }
         (Err(error), Some(cached)) if error.is_unreachable() => {
             let cached = by_file(options, layout, &error, cached)?;
@@ -138,12 +128,9 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
         file.write(&cached)?;
     }
     let (worker_id, mark) = (cached.worker_id, cached.mark);
-    let (terms, fallback) = if is_bounded {
-        let max_outage = claim.as_ref().and_then(|claim| claim.max_outage).unwrap_or_default();
-        (bounded_terms(max_outage), None)
-    } else {
-        (unbounded_terms(), Some(Fallback::new(cached, holder, claim.is_none())))
-    };
+    let max_outage = claim.as_ref().and_then(|claim| claim.max_outage).unwrap_or_default();
+    let terms = terms(is_bounded.then_some(max_outage));
+    let fallback = (!is_bounded).then(|| Fallback::new(cached, holder, claim.is_none()));
     let mut lease = ZkLease {
         registry: registry.clone(),
         layout: *layout,

@@ -1,16 +1,16 @@
 //! The thread of a session. It must answer the servers regularly, whatever else the process does.
 
 use std::future;
-use std::io;
 use std::pin::pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::task::Poll;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+use uidring::StoreErrorKind;
 
 use super::claim::Before;
 use super::entry::{Applicant, Mark};
@@ -22,9 +22,11 @@ use super::session::{Claim, Session, SessionHandle};
 enum Request {
     Start(Option<String>, SyncSender<Result<Claim, ZooKeeperError>>),
     Recall(Before),
-    Store(Mark, SyncSender<Result<(), ZooKeeperError>>),
-    Release(Mark, SyncSender<Result<(), ZooKeeperError>>),
+    Store(Mark, SyncSender<Stored>),
+    Release(Mark, SyncSender<Stored>),
 }
+
+type Stored = Result<(), ZooKeeperError>;
 
 /// A handle to the thread. Dropping it ends the session, then the thread.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub struct SessionThread {
     registry: Registry,
     requests: UnboundedSender<Request>,
     /// A reply that came too late.
-    pending: Option<Receiver<Result<(), ZooKeeperError>>>,
+    pending: Option<Receiver<Stored>>,
     /// Whether the name is being given back. Nothing is stored after that: a store delayed by an outage could take the
     /// name from a successor.
     is_ending: watch::Sender<bool>,
@@ -41,18 +43,10 @@ pub struct SessionThread {
 impl SessionThread {
     pub fn start(applicant: Applicant) -> Result<Self, ZooKeeperError> {
         let registry = applicant.registry.clone();
-        let runtime = runtime().map_err(|error| registry.client_not_started(error))?;
         let (requests, receiver) = unbounded_channel();
         let (is_ending, ending) = watch::channel(false);
         let session = Session::new(registry.clone(), applicant);
-        thread::Builder::new()
-            .name("uidring-zookeeper".into())
-            .spawn(move || {
-                runtime.block_on(serve(session, receiver, ending));
-                // Do not wait for a host name look-up, which may hang.
-                runtime.shutdown_background();
-            })
-            .map_err(|error| registry.client_not_started(error))?;
+        spawn(&registry, move || serve(session, receiver, ending))?;
         Ok(Self { registry, requests, pending: None, is_ending })
     }
 
@@ -61,15 +55,10 @@ impl SessionThread {
     }
 
     /// Returns `None` if there is no reply in time. The work goes on.
-    fn wait(
-        &self,
-        reply: &Receiver<Result<(), ZooKeeperError>>,
-        patience: Duration,
-    ) -> Option<Result<(), ZooKeeperError>> {
+    fn wait(&self, reply: &Receiver<Stored>, patience: Duration) -> Option<Stored> {
         match reply.recv_timeout(patience) {
-            Ok(reply) => Some(reply),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(self.registry.client_ended())),
+            reply => Some(reply.unwrap_or_else(|_| Err(self.registry.client_ended()))),
         }
     }
 }
@@ -103,7 +92,7 @@ impl SessionHandle for SessionThread {
         self.send(Request::Store(mark, sender))?;
         self.wait(&reply, patience).unwrap_or_else(|| {
             self.pending = Some(reply);
-            Err(self.registry.unreachable(format!("no answer within {patience:?}")))
+            Err(self.registry.no_answer(patience))
         })
     }
 
@@ -111,16 +100,28 @@ impl SessionHandle for SessionThread {
         self.is_ending.send_replace(true);
         let (sender, reply) = sync_channel(1);
         self.send(Request::Release(mark, sender))?;
-        let released = self.wait(&reply, patience);
-        released.unwrap_or_else(|| {
-            Err(self.registry.unreachable(format!("no answer within {patience:?}")))
-        })
+        self.wait(&reply, patience).unwrap_or_else(|| Err(self.registry.no_answer(patience)))
     }
 }
 
-/// Returns a runtime for one thread. The client starts another for its connections.
-pub fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_time().build()
+/// Runs `work` on a thread of its own, so that the caller may be within an async runtime. The client starts another
+/// thread for its connections.
+pub fn spawn<T: Send + 'static, W: Future<Output = T>>(
+    registry: &Registry,
+    work: impl FnOnce() -> W + Send + 'static,
+) -> Result<JoinHandle<T>, ZooKeeperError> {
+    let not_started = |error| {
+        let problem = "its client did not start; is the process at its limits?";
+        registry.caused(StoreErrorKind::Denied, problem, error)
+    };
+    let runtime = Builder::new_current_thread().enable_time().build().map_err(not_started)?;
+    let run = move || {
+        let done = runtime.block_on(work());
+        // Do not wait for a host name look-up, which may hang.
+        runtime.shutdown_background();
+        done
+    };
+    thread::Builder::new().name("uidring-zookeeper".into()).spawn(run).map_err(not_started)
 }
 
 async fn serve(

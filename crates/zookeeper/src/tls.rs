@@ -1,86 +1,33 @@
 //! TLS settings for the servers.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
-use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
-use uidring::Error;
 use uidring_store::choose_cryptography;
-use uidring_store::pem::{Authorities, ClientIdentity};
+use uidring_store::pem::ClientIdentity;
 use zookeeper_client::TlsOptions;
 
-use super::hosts::Host;
-
 /// Authorities and certificates, as read from files.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Tls {
-    servers: Arc<[TlsServer]>,
     /// Replaces the system's authorities.
-    authorities: Option<Arc<[CertificateDer<'static>]>>,
-    identity: Option<Arc<ClientIdentity>>,
-}
-
-/// A server. Its certificate must have this name or address.
-#[derive(Clone)]
-pub struct TlsServer {
-    pub name: ServerName<'static>,
-    /// `HOST:PORT`.
-    pub address: String,
-}
-
-pub struct Prepared {
-    /// For the client.
-    pub options: TlsOptions,
-    /// The same, for handshakes of our own.
-    pub config: Arc<ClientConfig>,
+    pub authorities: Option<Arc<[CertificateDer<'static>]>>,
+    pub identity: Option<Arc<ClientIdentity>>,
 }
 
 impl Tls {
-    /// Checks the host names, because the client would panic at one that no certificate can have.
-    pub fn new(hosts: &[Host<'_>]) -> Result<Self, &'static str> {
-        let server = |&Host { name, port, .. }: &Host<'_>| {
-            let address = match name.contains(':') {
-                true => format!("[{name}]:{port}"),
-                false => format!("{name}:{port}"),
-            };
-            match ServerName::try_from(name.to_owned()) {
-                Ok(name) => Ok(TlsServer { name, address }),
-                Err(_) => Err("a host is no name or address that a certificate can have"),
-            }
-        };
-        let servers = hosts.iter().map(server).collect::<Result<_, _>>()?;
-        Ok(Self { servers, authorities: None, identity: None })
-    }
-
-    pub fn servers(&self) -> &[TlsServer] {
-        &self.servers
-    }
-
-    /// Trusts only the authorities in a file.
-    pub fn trust(&mut self, path: &Path) -> Result<(), Error> {
-        self.authorities = Some(Authorities::read(path)?.certificates.into());
-        Ok(())
-    }
-
-    pub fn show(&mut self, certificate: &Path, key: &Path) -> Result<(), Error> {
-        self.identity = Some(Arc::new(ClientIdentity::read(certificate, key)?));
-        Ok(())
-    }
-
-    pub fn prepare(&self) -> Result<Prepared, Box<dyn StdError + Send + Sync>> {
-        const NO_CRYPTOGRAPHY: &str = "the process has chosen no cryptography";
-        let system;
+    /// Returns the options for the client, and the same for handshakes of our own.
+    pub fn prepare(
+        &self,
+    ) -> Result<(TlsOptions, Arc<ClientConfig>), Box<dyn StdError + Send + Sync>> {
         let authorities = match &self.authorities {
-            Some(authorities) => &**authorities,
-            None => {
-                system = rustls_native_certs::load_native_certs().certs;
-                &*system
-            }
+            Some(authorities) => Cow::Borrowed(&**authorities),
+            None => Cow::Owned(rustls_native_certs::load_native_certs().certs),
         };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(authorities.iter().cloned());
@@ -91,13 +38,10 @@ impl Tls {
                     .into(),
             );
         }
-        // The client uses the process's provider, and panics without one.
+        // Like the client, this uses the process's provider, and would panic without one.
         choose_cryptography();
-        let provider = CryptoProvider::get_default().ok_or(NO_CRYPTOGRAPHY)?;
-        let config = ClientConfig::builder_with_provider(Arc::clone(provider))
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
-        let mut options = TlsOptions::new().with_pem_ca(&pem(authorities))?;
+        let config = ClientConfig::builder().with_root_certificates(roots);
+        let mut options = TlsOptions::new().with_pem_ca(&pem(&authorities))?;
         let config = match &self.identity {
             None => config.with_no_client_auth(),
             Some(identity) => {
@@ -107,7 +51,7 @@ impl Tls {
                 config.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?
             }
         };
-        Ok(Prepared { options, config: Arc::new(config) })
+        Ok((options, Arc::new(config)))
     }
 }
 

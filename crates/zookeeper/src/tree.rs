@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use uidring::Timestamp;
 use uidring::adapter::Moment;
-pub use zookeeper_client::CreateMode;
+pub use zookeeper_client::{CreateMode, Stat};
 
 use super::error::ZooKeeperError;
 
@@ -52,19 +51,6 @@ pub trait Tree: Clone {
 
     /// Ends the session, and tells the servers if they can be reached.
     async fn close(self);
-}
-
-/// Metadata of a node.
-#[derive(Clone, Copy, Debug)]
-pub struct Stat {
-    pub version: i32,
-    /// The transaction that last wrote it.
-    pub written: i64,
-    /// When it was last written and when it was created, by the servers' clock.
-    pub written_at: Timestamp,
-    pub made_at: Timestamp,
-    /// The session that an ephemeral node belongs to, or 0.
-    pub owner: i64,
 }
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 //! The URL of a registry.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use uidring::Error;
@@ -11,6 +10,8 @@ use uidring_store::options::{
 use uidring_store::plain::{TLS_OFF, TLS_ON};
 use uidring_store::url::{Host, Url};
 
+use crate::leaf::CacheLocation;
+use crate::registry::Outages;
 use crate::{Instance, LeafZooKeeper, ZooKeeperServers};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -89,12 +90,7 @@ pub static KIND: StoreKind = StoreKind {
     is_file: false,
     has_own_workers: true,
     open: |url, given| {
-        let instance = Instance::from_env().map_err(|error| match error {
-            Error::Environment { .. } => error,
-            _ => Error::Environment {
-                problem: format!("the environment variable UIDRING_INSTANCE is wrong: {error}"),
-            },
-        })?;
+        let instance = Instance::from_env()?;
         let is_named = instance.is_some();
         let instance = instance.map_or_else(|| Instance::new("unnamed"), Ok)?;
         Ok(Box::new(LeafZooKeeper { is_named, ..LeafZooKeeper::from_parts(url, given, instance)? }))
@@ -122,49 +118,34 @@ impl LeafZooKeeper {
 
     fn from_parts(url: &Url, given: &Given, instance: Instance) -> Result<Self, Error> {
         let name = given.text(&NAME).ok_or_else(|| KIND.wrong("it has no `name`"))?;
-        let servers = servers(url, Tls::of(given).map_err(|problem| KIND.wrong(problem))?)?;
-        let servers = match given.time(&SESSION_TIMEOUT) {
-            Some(timeout) => servers.session_timeout(timeout),
-            None => servers,
+        let mut servers = servers(url, Tls::of(given).map_err(|problem| KIND.wrong(problem))?)?;
+        servers.session_timeout = given.time(&SESSION_TIMEOUT).unwrap_or(servers.session_timeout);
+        let store = Self::new(servers, name, instance);
+        let mut store = store.map_err(|error| KIND.wrong(error.to_string()))?;
+        store.registry.outages = match given.time(&MAX_OUTAGE) {
+            limit if !given.is(&OUTAGES, "risk-repeats") => Outages::Bounded(limit),
+            None => Outages::Unbounded,
+            Some(_) => return Err(KIND.wrong("`max-outage` is not for outages=risk-repeats")),
         };
-        let registry = Self::new(servers, name, instance);
-        let mut registry = registry.map_err(|error| KIND.wrong(error.to_string()))?;
-        match (given.time(&MAX_OUTAGE), given.is(&OUTAGES, "risk-repeats")) {
-            (Some(_), true) => {
-                return Err(KIND.wrong("`max-outage` is not for outages=risk-repeats"));
-            }
-            (Some(limit), false) => registry = registry.max_outage(limit),
-            (None, true) => registry = registry.risk_repeats_in_outages(),
-            (None, false) => {}
-        }
-        match given.text(&CACHE).and_then(|text| cache(text).ok()) {
-            Some(Some(path)) => registry = registry.cache_file(path),
-            Some(None) => registry = registry.no_cache_file(),
-            None => {}
-        }
-        if let Some(limit) = given.time(&MAX_CLOCK_DIFFERENCE) {
-            registry = registry.max_clock_difference(limit);
-        }
-        Ok(registry)
+        store.cache = given.text(&CACHE).and_then(|text| cache(text).ok()).unwrap_or(store.cache);
+        store.max_clock_difference = given.time(&MAX_CLOCK_DIFFERENCE);
+        Ok(store)
     }
 }
 
-/// Reads the value of [`CACHE`]; `None` means no file.
-fn cache(text: &str) -> Result<Option<PathBuf>, String> {
+/// Reads the value of [`CACHE`].
+fn cache(text: &str) -> Result<CacheLocation, String> {
     match text {
-        "none" => Ok(None),
-        _ if text.starts_with('/') && !text.contains(char::is_control) => Ok(Some(text.into())),
+        "none" => Ok(CacheLocation::None),
+        _ if text.starts_with('/') && !text.contains(char::is_control) => {
+            Ok(CacheLocation::At(text.into()))
+        }
         _ => Err(format!("write {CACHE_FORM}")),
     }
 }
 
 fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
     let scheme = match tls.mode {
-        Some(TlsMode::Verify) if cfg!(not(feature = "tls")) => {
-            return Err(KIND.wrong(
-                "this build has no TLS for ZooKeeper; build with the feature `zookeeper-tls` (cargo build --features zookeeper-tls); of uidring-zookeeper it is `tls`",
-            ));
-        }
         Some(TlsMode::Verify) => "tls://",
         Some(TlsMode::Unverified) => {
             return Err(
@@ -182,9 +163,7 @@ fn servers(url: &Url, tls: Tls) -> Result<ZooKeeperServers, Error> {
         hosts = format!("{hosts}/{}", url.path.join("/"));
     }
     let mut servers = ZooKeeperServers::new(&hosts)?;
-    if let Some(user) = url.credentials().map_err(|problem| KIND.wrong(problem))? {
-        servers = servers.login(user);
-    }
+    servers.auth = url.credentials().map_err(|problem| KIND.wrong(problem))?;
     if let Some(problem) = servers.password(tls.mode.is_some()).refusal(TLS_ON, TLS_OFF) {
         return Err(KIND.wrong(problem));
     }
@@ -205,8 +184,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::leaf::CacheLocation;
-    use crate::registry::Outages;
 
     fn read(url: &str) -> Result<LeafZooKeeper, Error> {
         LeafZooKeeper::from_url(url, Instance::new("web-0").expect("a name"))

@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use uidring::clock::{Clock, SystemClock};
-use uidring_store::WorkerRange;
 use uidring_store::leases::{AcquireRequest, Denial, LeasedRow, Shortage};
 
-use super::row::{Row, State};
+use super::row::{Row, State, replace};
 use super::view::View;
 use crate::EtcdStore;
 use crate::client::Client;
-use crate::counter::{Spent, spend};
-use crate::key_value::{KeyValue, get, modified_at, put};
-use crate::node::{numbered, write};
+use crate::counter::{Spent, foreign, spend};
+use crate::key_value::KeyValue;
+use crate::node::write;
 use crate::problem::Problem;
 
 /// How often the leases are read before acquiring fails.
@@ -21,19 +20,19 @@ const READINGS: usize = 64;
 /// How many rows are tried before reading again. If many start at once, most rows that were read are soon taken.
 const TRIES: usize = 4;
 
-/// The row that was taken, and the cluster's id, which the holder's first renewal compares, too. For a new row, also
-/// the store's range.
-pub type Taken = Result<(Row, u64, Option<WorkerRange>), Denial>;
+/// The row that was taken, for the common code of leases and as this engine has it. The holder's first renewal compares
+/// the cluster's id, too.
+pub type Taken = (LeasedRow, Row);
 
 /// Takes a free lease, or adds one.
 pub fn take(
     client: &mut Client,
     view: &mut View,
     request: &AcquireRequest,
-) -> Result<Taken, Problem> {
+) -> Result<Result<Taken, Denial>, Problem> {
     for _ in 0..READINGS {
         view.refresh(client)?;
-        refuse_others(view.all(), &request.fingerprint)?;
+        refuse_others(&client.store, view.all(), &request.fingerprint)?;
         let mut candidates = candidates(view, request);
         let Some((_, rest)) = candidates.split_first_mut() else {
             return add(client, view, request);
@@ -44,7 +43,7 @@ pub fn take(
         for worker_id in candidates.into_iter().take(TRIES) {
             let Some(seen) = view.get(worker_id) else { continue };
             match take_row(client, request, seen)? {
-                Ok((row, cluster)) => return Ok(Ok((row, cluster, None))),
+                Ok(taken) => return Ok(Ok(taken)),
                 Err(found) => view.replace(worker_id, found.as_ref())?,
             }
         }
@@ -62,11 +61,12 @@ fn candidates(view: &View, request: &AcquireRequest) -> Vec<u64> {
 }
 
 pub fn refuse_others<'a>(
+    store: &EtcdStore,
     mut rows: impl Iterator<Item = &'a Row>,
     layout: &str,
 ) -> Result<(), Problem> {
-    let other = rows.find(|row| row.layout != layout).map(|row| row.layout.clone());
-    other.map_or(Ok(()), |found| Err(Problem::Foreign { found, layout: layout.into() }))
+    let other = rows.find(|row| row.layout != layout);
+    other.map_or(Ok(()), |other| Err(foreign(store, &other.layout, layout)))
 }
 
 /// Whether a start could use the row if it is free.
@@ -80,9 +80,8 @@ pub fn take_row(
     client: &mut Client,
     request: &AcquireRequest,
     seen: &Row,
-) -> Result<Result<(Row, u64), Option<KeyValue>>, Problem> {
-    let key = numbered(&client.store().lease_keys(), seen.worker_id);
-    let row = Row {
+) -> Result<Result<Taken, Option<KeyValue>>, Problem> {
+    let next = Row {
         owner: request.owner.clone(),
         token: seen.token + 1,
         state: State::Held,
@@ -90,45 +89,45 @@ pub fn take_row(
         renewed: SystemClock.now(),
         ..seen.clone()
     };
-    let unchanged = [modified_at(&key, seen.revision)];
-    let answer = client.transact(&unchanged, &[put(&key, &row.write())], &[get(&key)])?;
-    if answer.succeeded {
-        return Ok(Ok((Row { revision: answer.revision, ..row }, answer.cluster)));
+    let (answer, row) = replace(client, seen, next)?;
+    if !answer.succeeded {
+        return Ok(Err(answer.first()));
     }
-    Ok(Err(answer.reads.into_iter().flatten().next()))
+    let cluster = Some(answer.cluster);
+    Ok(Ok((request.taken(row.worker_id, row.token, row.horizon, cluster), row)))
 }
 
 /// Adds a worker id that nobody has had, if there is one.
-fn add(client: &mut Client, view: &View, request: &AcquireRequest) -> Result<Taken, Problem> {
+fn add(
+    client: &mut Client,
+    view: &View,
+    request: &AcquireRequest,
+) -> Result<Result<Taken, Denial>, Problem> {
     let now = SystemClock.now();
     let row = |worker_id| Row {
-        worker_id,
         owner: request.owner.clone(),
-        token: 1,
         state: State::Held,
         lasts: request.lasts,
-        horizon: None,
-        layout: request.fingerprint.clone(),
-        created: now,
-        renewed: now,
-        revision: 0,
+        ..Row::new(worker_id, &request.fingerprint, now)
     };
     let rows = |store: &EtcdStore, worker_id: u64| {
         vec![
-            (numbered(&store.lease_keys(), worker_id), Some(row(worker_id).write())),
-            (numbered(&store.nodes(), worker_id), Some(write(&request.node, now))),
+            (store.lease(worker_id), Some(row(worker_id).write())),
+            (store.node(worker_id), Some(write(&request.node, now))),
         ]
     };
-    let spent = spend(client, &request.layout, Some(&request.fingerprint), rows)?;
-    Ok(match spent {
+    match spend(client, &request.layout, Some(&request.fingerprint), rows) {
         Ok(Spent { worker_id, answer, range }) => {
-            Ok((Row { revision: answer.revision, ..row(worker_id) }, answer.cluster, range))
+            let row = Row { revision: answer.revision, ..row(worker_id) };
+            let taken = request.taken(worker_id, row.token, None, Some(answer.cluster));
+            Ok(Ok((LeasedRow { range, ..taken }, row)))
         }
-        Err((_, fitting)) => {
+        Err(Problem::Unfit { fitting, .. }) => {
             let range = fitting.range;
-            Err(Denial::Short(Shortage { range, ..shortage(view, request) }))
+            Ok(Err(Denial::Short(Shortage { range, ..shortage(view, request) })))
         }
-    })
+        Err(problem) => Err(problem),
+    }
 }
 
 fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
@@ -149,9 +148,4 @@ fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
         }
     }
     shortage
-}
-
-/// Converts the row for the common code of leases.
-pub fn leased(request: &AcquireRequest, row: &Row, cluster: u64) -> LeasedRow {
-    request.taken(row.worker_id, row.token, row.horizon, Some(cluster))
 }

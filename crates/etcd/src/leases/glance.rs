@@ -3,11 +3,11 @@
 
 use uidring_store::leases::AcquireRequest;
 
-use super::acquire::{may_use, refuse_others, take_row};
+use super::acquire::{Taken, may_use, refuse_others, take_row};
 use super::row::{Row, State};
 use crate::client::Client;
-use crate::key_value::{KeyValue, get_last, get_page};
-use crate::node::{numbered, worker_id};
+use crate::key_value::{get_last, get_page};
+use crate::node::worker_id;
 use crate::problem::Problem;
 
 /// How many leases are read at a time, and how many pages at random places.
@@ -24,49 +24,36 @@ pub fn glance(
     client: &mut Client,
     request: &AcquireRequest,
     is_new: &mut bool,
-) -> Result<Option<(Row, u64)>, Problem> {
-    let prefix = client.store().lease_keys();
-    let page_at = |worker_id| get_page(&prefix, &numbered(&prefix, worker_id), PAGE);
-    let mut read = client.transact(&[], &[page_at(0), get_last(&prefix)], &[])?.reads.into_iter();
-    let (page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
+) -> Result<Option<Taken>, Problem> {
+    let prefix = client.store.key("leases/");
+    let page_at = |client: &Client, id| get_page(&prefix, &client.store.lease(id), PAGE);
+    let look = [page_at(client, 0), get_last(&prefix)];
+    let mut read = client.transact(&[], &look, &[])?.reads.into_iter();
+    let (mut page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
     let Some(last) = last.first().filter(|_| page.len() == PAGE) else { return Ok(None) };
     let last = worker_id(last)?;
-    // Try the lowest, so that few worker ids serve many starts. Simultaneous starts collide there, and go on elsewhere.
-    let found = among(client, request, is_new, &page, |free| free.truncate(1))?;
-    if found.is_some() {
-        return Ok(found);
-    }
-    for _ in 0..PAGES {
-        let look = [page_at(fastrand::u64(..=last))];
-        let page = client.transact(&[], &look, &[])?.reads.into_iter().next().unwrap_or_default();
-        let found = among(client, request, is_new, &page, |free| {
-            fastrand::shuffle(free);
-            free.truncate(TRIES);
-        })?;
-        if found.is_some() {
-            return Ok(found);
+    for round in 0..=PAGES {
+        if round > 0 {
+            let look = [page_at(client, fastrand::u64(..=last))];
+            page = client.transact(&[], &look, &[])?.reads.pop().unwrap_or_default();
         }
-    }
-    Ok(None)
-}
-
-fn among(
-    client: &mut Client,
-    request: &AcquireRequest,
-    is_new: &mut bool,
-    page: &[KeyValue],
-    choose: impl FnOnce(&mut Vec<Row>),
-) -> Result<Option<(Row, u64)>, Problem> {
-    let flawed = |row: &Result<Row, Problem>| matches!(row, Err(Problem::Flawed(_)));
-    let rows = page.iter().map(Row::read).filter(|row| !flawed(row));
-    let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
-    refuse_others(rows.iter(), &request.fingerprint)?;
-    rows.retain(|row| row.state != State::Held && may_use(row, request));
-    choose(&mut rows);
-    for row in &rows {
-        *is_new = false;
-        if let Ok(taken) = take_row(client, request, row)? {
-            return Ok(Some(taken));
+        let flawed = |row: &Result<Row, Problem>| matches!(row, Err(Problem::Flawed(_)));
+        let rows = page.iter().map(Row::read).filter(|row| !flawed(row));
+        let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
+        refuse_others(&client.store, rows.iter(), &request.fingerprint)?;
+        rows.retain(|row| row.state != State::Held && may_use(row, request));
+        // Try the lowest, so that few worker ids serve many starts. Simultaneous starts collide there, and go on
+        // elsewhere.
+        let mut tries = 1;
+        if round > 0 {
+            fastrand::shuffle(&mut rows);
+            tries = TRIES;
+        }
+        for row in rows.iter().take(tries) {
+            *is_new = false;
+            if let Ok(taken) = take_row(client, request, row)? {
+                return Ok(Some(taken));
+            }
         }
     }
     Ok(None)

@@ -5,7 +5,8 @@ use std::time::Duration;
 use uidring::Timestamp;
 use uidring_store::leases::{Horizon, LeaseRow, LeaseState, LeasedRow, flaw};
 
-use crate::key_value::KeyValue;
+use crate::client::Client;
+use crate::key_value::{Answer, KeyValue, get, modified_at, put};
 use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
 
@@ -41,6 +42,22 @@ const STATES: [(State, &str); 3] =
     [(State::Free, "free"), (State::Held, "held"), (State::Fenced, "fenced")];
 
 impl Row {
+    /// A free row of a worker id that nobody has leased.
+    pub fn new(worker_id: u64, layout: &str, now: Timestamp) -> Self {
+        Self {
+            worker_id,
+            owner: String::new(),
+            token: 1,
+            state: State::Free,
+            lasts: Duration::ZERO,
+            horizon: None,
+            layout: layout.to_owned(),
+            created: now,
+            renewed: now,
+            revision: 0,
+        }
+    }
+
     /// Reads a value. A flaw concerns this value alone; a wrong version may concern all.
     pub fn read(found: &KeyValue) -> Result<Self, Problem> {
         let value = read(found)?;
@@ -52,33 +69,28 @@ impl Row {
             value[name].as_i64().map(Timestamp::from_millis).ok_or_else(|| damaged(name))
         };
         let state = STATES.iter().find(|(_, name)| value["state"] == *name);
-        let horizon = match &value["horizon"] {
-            Value::Null => None,
-            horizon => {
-                let number = |name: &str| match &horizon[name] {
-                    Value::Null => Ok(None),
-                    number => number.as_i64().map(Some).ok_or_else(|| damaged("horizon")),
-                };
-                let (tick, sequence) = (number("tick")?, number("sequence")?);
-                Some(LeasedRow::horizon(tick, sequence).ok_or_else(|| damaged("horizon"))?)
-            }
+        let number = |name: &str| match &value["horizon"][name] {
+            Value::Null => Ok(None),
+            number => number.as_i64().map(Some).ok_or_else(|| damaged("horizon")),
         };
+        let (tick, sequence) = (number("tick")?, number("sequence")?);
+        if tick.is_none() && !value["horizon"].is_null() {
+            return Err(damaged("horizon"));
+        }
         let row = Self {
             worker_id: worker_id(found)?,
             owner: text("owner")?,
             token: field(found, &value, "token")?.cast_signed(),
             state: state.ok_or_else(|| damaged("state"))?.0,
             lasts: Duration::from_millis(field(found, &value, "lasts_ms")?),
-            horizon,
+            horizon: LeasedRow::horizon(tick, sequence),
             layout: text("layout")?,
             created: time("created")?,
             renewed: time("renewed")?,
             revision: found.mod_revision,
         };
         let names = ["its worker id", "token", "horizon.tick", "horizon.sequence"];
-        let number = |part: fn(Horizon) -> u64| row.horizon.map(|h| part(h).cast_signed());
-        let horizon = (number(|h| h.tick), number(|h| h.sequence));
-        match flaw(&row.layout, row.worker_id, row.token, horizon, names) {
+        match flaw(&row.layout, row.worker_id, row.token, (tick, sequence), names) {
             Some(flaw) => Err(Problem::Flawed(format!("the value of {}: {flaw}", found.key))),
             None => Ok(row),
         }
@@ -121,11 +133,21 @@ impl Row {
             worker_id: self.worker_id,
             owner: self.owner,
             token: self.token,
-            state,
             horizon: self.horizon.map(|horizon| (horizon.tick, horizon.sequence)),
+            state,
             layout: self.layout,
             created: self.created,
             renewed: self.renewed,
         }
+        .into()
     }
+}
+
+/// Writes `next` unless the key has changed since `seen` was read. If it has, the answer says what is there now.
+pub fn replace(client: &mut Client, seen: &Row, next: Row) -> Result<(Answer, Row), Problem> {
+    let key = client.store.lease(seen.worker_id);
+    let unchanged = [modified_at(&key, seen.revision)];
+    let answer = client.transact(&unchanged, &[put(&key, &next.write())], &[get(&key)])?;
+    let row = Row { revision: answer.revision, ..next };
+    Ok((answer, row))
 }

@@ -18,36 +18,27 @@ use crate::problem::Problem;
 #[derive(Default)]
 pub struct View {
     rows: BTreeMap<u64, Seen>,
-    /// What is wrong with unusable leases. Nobody gets these.
-    flaws: BTreeMap<u64, String>,
-    /// The last read, if the cluster is known.
-    read: Option<Read>,
-}
-
-#[derive(Clone, Copy)]
-struct Read {
+    /// When the last read was sent, and what it saw.
+    sent: Option<Moment>,
     cluster: u64,
     revision: i64,
-    /// When the read was sent.
-    sent: Moment,
 }
 
-/// A lease, and when the answer that first showed this revision had arrived.
-pub struct Seen {
-    pub row: Row,
+struct Seen {
+    /// A lease, or what is wrong with an unusable one. Nobody gets that.
+    row: Result<Row, String>,
+    /// When the answer that first showed this revision had arrived.
     since: Moment,
 }
 
 impl View {
     /// Reads what changed since the last read.
     pub fn refresh(&mut self, client: &mut Client) -> Result<(), Problem> {
-        let after = self.read.map_or(0, |read| read.revision);
         let sent = SystemMonotonic.moment();
-        let changed = get_changed(&client.store().lease_keys(), after);
+        let changed = get_changed(&client.store.key("leases/"), self.revision);
         let answer = client.transact(&[], &[changed], &[])?;
-        let is_other =
-            |read: Read| read.cluster != answer.cluster || read.revision > answer.revision;
-        if self.read.is_some_and(is_other) {
+        let is_other = self.cluster != answer.cluster || self.revision > answer.revision;
+        if self.sent.is_some() && is_other {
             // An older state was restored, or the endpoints belong to several clusters.
             *self = Self::default();
             return Err(Problem::Contended);
@@ -55,7 +46,7 @@ impl View {
         for found in answer.reads.iter().flatten() {
             self.take_in(found)?;
         }
-        self.read = Some(Read { cluster: answer.cluster, revision: answer.revision, sent });
+        (self.sent, self.cluster, self.revision) = (Some(sent), answer.cluster, answer.revision);
         Ok(())
     }
 
@@ -65,7 +56,6 @@ impl View {
             Some(found) => self.take_in(found),
             None => {
                 self.rows.remove(&worker_id);
-                self.flaws.remove(&worker_id);
                 Ok(())
             }
         }
@@ -74,43 +64,38 @@ impl View {
     fn take_in(&mut self, found: &KeyValue) -> Result<(), Problem> {
         let worker_id = worker_id(found)?;
         let row = match Row::read(found) {
-            Err(Problem::Flawed(flaw)) => {
-                self.rows.remove(&worker_id);
-                self.flaws.insert(worker_id, flaw);
-                return Ok(());
-            }
-            row => row?,
+            Err(Problem::Flawed(flaw)) => Err(flaw),
+            row => Ok(row?),
         };
-        self.flaws.remove(&worker_id);
-        let is_known =
-            self.rows.get(&row.worker_id).is_some_and(|seen| seen.row.revision == row.revision);
-        if !is_known {
-            self.rows.insert(row.worker_id, Seen { row, since: SystemMonotonic.moment() });
+        if self.get(worker_id).is_none_or(|seen| seen.revision != found.mod_revision) {
+            self.rows.insert(worker_id, Seen { row, since: SystemMonotonic.moment() });
         }
         Ok(())
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Row> {
-        self.rows.values().map(|seen| &seen.row)
+        self.rows.values().filter_map(|seen| seen.row.as_ref().ok())
     }
 
     pub fn flaws(&self) -> impl Iterator<Item = &String> {
-        self.flaws.values()
+        self.rows.values().filter_map(|seen| seen.row.as_ref().err())
     }
 
     pub fn get(&self, worker_id: u64) -> Option<&Row> {
-        self.rows.get(&worker_id).map(|seen| &seen.row)
+        self.rows.get(&worker_id)?.row.as_ref().ok()
     }
 
     /// How long a row must stay unchanged before others may have the worker id; zero if they may now.
     pub fn ends_in(&self, worker_id: u64) -> Duration {
-        let (Some(Seen { row, since }), Some(read)) = (self.rows.get(&worker_id), self.read) else {
+        let (Some(Seen { row: Ok(row), since }), Some(sent)) =
+            (self.rows.get(&worker_id), self.sent)
+        else {
             return Duration::MAX;
         };
         match row.state {
             State::Free | State::Fenced => Duration::ZERO,
             // The last read was executed after it was sent, and found the row unchanged.
-            State::Held => row.patience().saturating_sub(read.sent.since(*since)),
+            State::Held => row.patience().saturating_sub(sent.since(*since)),
         }
     }
 }

@@ -66,7 +66,10 @@ impl World {
             endpoint: nodes.first().and_then(version),
             numbers: nodes.iter().filter_map(|node| number_of(&format!("/{node}"))).collect(),
             reserved,
-            name: self.servers.read(&self.node("temporary", role)).map(|(_, stat)| stat.owner),
+            name: self
+                .servers
+                .read(&self.node("temporary", role))
+                .map(|(_, stat)| stat.ephemeral_owner),
             files: Vec::new(),
         }
     }

@@ -68,7 +68,7 @@ impl Servers {
     pub(super) fn close(&mut self, session: i64) {
         self.transactions += 1;
         self.sessions.remove(&session);
-        self.nodes.retain(|_, node| node.stat.owner != session);
+        self.nodes.retain(|_, node| node.stat.ephemeral_owner != session);
     }
 
     pub(super) fn is_open(&self, session: i64) -> bool {
@@ -77,7 +77,7 @@ impl Servers {
 
     /// Returns the process whose session owns a node.
     pub(super) fn process_of(&self, path: &str) -> Option<Process> {
-        let owner = self.nodes.get(path)?.stat.owner;
+        let owner = self.nodes.get(path)?.stat.ephemeral_owner;
         self.sessions.get(&owner).map(|session| session.process)
     }
 
@@ -150,8 +150,8 @@ impl Servers {
                 }
                 node.data.clone_from(data);
                 node.stat.version += 1;
-                node.stat.written = transaction;
-                node.stat.written_at = now;
+                node.stat.mzxid = transaction;
+                node.stat.mtime = now.as_millis();
                 Ok(Some(node.stat.version))
             }
             Write::Delete { path } => {
@@ -166,8 +166,20 @@ impl Servers {
     }
 
     fn node(&self, data: &str, owner: i64, now: Timestamp) -> Node {
-        let written = self.transactions;
-        let stat = Stat { version: 0, written, written_at: now, made_at: now, owner };
+        let (transaction, now) = (self.transactions, now.as_millis());
+        let stat = Stat {
+            czxid: transaction,
+            mzxid: transaction,
+            pzxid: transaction,
+            ctime: now,
+            mtime: now,
+            version: 0,
+            cversion: 0,
+            aversion: 0,
+            ephemeral_owner: owner,
+            data_length: 0,
+            num_children: 0,
+        };
         Node { data: data.into(), stat, numbers: 0 }
     }
 }

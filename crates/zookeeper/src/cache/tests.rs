@@ -6,14 +6,11 @@ use crate::{Instance, ZooKeeperServers};
 
 const CACHED: Cached = Cached {
     worker_id: 7,
-    ip: String::new(),
-    port: String::new(),
     mark: Mark {
         until: Timestamp::from_millis(1_780_000_003_000),
         timestamp: Timestamp::from_millis(1_780_000_000_000),
     },
     holder: String::new(),
-    last_answer: Timestamp::from_millis(1_780_000_000_000),
 };
 
 fn registry(name: &str, instance: &str) -> Registry {
@@ -34,7 +31,7 @@ fn what_was_written_is_read() {
     assert_eq!(file.read().expect("no file is fine"), None);
     for until in [CACHED.mark.until, Timestamp::default(), Timestamp::from_millis(-1)] {
         let mark = Mark { until, ..CACHED.mark };
-        let cached = Cached { ip: "10.0.0.7".into(), mark, ..CACHED };
+        let cached = Cached { holder: "1f".into(), mark, ..CACHED };
         file.write(&cached).expect("writes");
         assert_eq!(file.read().expect("reads"), Some(cached));
     }

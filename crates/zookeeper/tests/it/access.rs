@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uidring::{Error, Layout};
 use uidring_testkit::zookeeper::ZooKeeper;
-use uidring_zookeeper::{Instance, LeafZooKeeper, Right, ZooKeeperError, ZooKeeperServers};
+use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError, ZooKeeperServers};
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::leaf::{Site, chain, generator};
@@ -34,7 +34,7 @@ fn registry(site: &Site, name: &str, user: &str, password: &str) -> LeafZooKeepe
 }
 
 /// What is not allowed, and on which node.
-fn refused(error: &Error) -> (Right, String) {
+fn refused(error: &Error) -> (&'static str, String) {
     match error.store() {
         Some(ZooKeeperError::NotAllowed { node, right, .. }) => (*right, node.clone()),
         _ => panic!("{}", chain(error)),
@@ -79,7 +79,7 @@ fn users_and_java_leafs_share_a_root() {
     assert_eq!(servers.leaf_nodes("java").expect("listed").len(), 2);
 
     // Nobody looks into, or removes, what is another's.
-    let read = (Right::Read, "/snowflake/orders/forever".to_owned());
+    let read = ("read (r)", "/snowflake/orders/forever".to_owned());
     assert_eq!(refused(&servers.leaf_nodes("orders").expect_err("alice's")), read);
     let removed = site.server.run(async |client| Ok(client.delete("/snowflake/java", None).await));
     assert_eq!(removed, Err(zookeeper_client::Error::NoAuth));
@@ -92,7 +92,7 @@ fn a_user_that_lacks_a_right_is_told_which_one_and_where() {
     drop(generator(&alice()));
 
     // A wrong password is another user.
-    let temporary = (Right::Create, "/snowflake/orders/temporary".to_owned());
+    let temporary = ("create (c)", "/snowflake/orders/temporary".to_owned());
     let wrong = registry(&site, "orders", "alice", "wr0ng");
     let error = wrong.lease(&LAYOUT).expect_err("wrong");
     assert_eq!(refused(&error), temporary);
@@ -123,7 +123,7 @@ fn a_user_that_lacks_a_right_is_told_which_one_and_where() {
     };
     drop(generator(&original("s3cret")));
     let error = original("wr0ng").lease(&LAYOUT).expect_err("wrong");
-    assert_eq!(refused(&error), (Right::Create, "/snowflake/original/temporary".into()));
+    assert_eq!(refused(&error), ("create (c)", "/snowflake/original/temporary".into()));
 
     // A right that the owner has taken away from itself.
     let reserved = "/snowflake/orders/reserved/a:1@bounded";
@@ -136,10 +136,10 @@ fn a_user_that_lacks_a_right_is_told_which_one_and_where() {
     };
     allow(Permission::READ | Permission::ADMIN);
     let error = alice().lease(&LAYOUT).expect_err("read only");
-    assert_eq!(refused(&error), (Right::Write, reserved.into()));
+    assert_eq!(refused(&error), ("write (w)", reserved.into()));
     allow(Permission::WRITE | Permission::ADMIN);
     let error = alice().lease(&LAYOUT).expect_err("write only");
-    assert_eq!(refused(&error), (Right::Read, reserved.into()));
+    assert_eq!(refused(&error), ("read (r)", reserved.into()));
     allow(Permission::ALL);
     assert_eq!(generator(&alice()).worker_id(), 1);
 
@@ -148,6 +148,6 @@ fn a_user_that_lacks_a_right_is_told_which_one_and_where() {
         client.auth("digest", b"alice:s3cret").await?;
         client.set_acl("/snowflake", &Acls::creator_all(), None).await
     });
-    assert_eq!(refused(&nobody("users")), (Right::Create, "/snowflake".into()));
+    assert_eq!(refused(&nobody("users")), ("create (c)", "/snowflake".into()));
     assert_eq!(generator(&alice()).worker_id(), 1);
 }
