@@ -199,9 +199,9 @@ fn put_ready(issuer: &Issuer, count: usize, out: &mut Vec<u8>) -> usize {
 
 /// Writes up to a block of ids with one copy.
 fn put_block(out: &mut Vec<u8>, ids: &[u64]) {
-    let mut bytes = [0; 8 * BLOCK];
-    for (bytes, id) in bytes.chunks_exact_mut(8).zip(ids) {
-        bytes.copy_from_slice(&id.to_le_bytes());
+    let mut bytes = [[0; 8]; BLOCK];
+    for (bytes, id) in bytes.iter_mut().zip(ids) {
+        *bytes = id.to_le_bytes();
     }
-    out.extend_from_slice(&bytes[..8 * ids.len()]);
+    out.extend_from_slice(bytes[..ids.len()].as_flattened());
 }

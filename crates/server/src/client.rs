@@ -60,6 +60,7 @@ impl Client {
     }
 
     /// Whether the name is the requested one; without a text, the default.
+    #[inline]
     fn is(&self, name: &Arc<Name>, text: Option<&[u8]>) -> bool {
         match text {
             Some(text) => name.text().as_bytes() == text && !name.is_removed(),

@@ -86,8 +86,8 @@ pub enum Unissued {
 pub enum Refusal<K> {
     /// The client is gone.
     Gone(io::Error),
-    /// The answer is an error of this kind with this text.
-    Said(K, String),
+    /// The answer is an error of this kind with this text. Boxed, to keep answers without an error small.
+    Said(Box<(K, String)>),
 }
 
 /// A protocol's kind of error.
@@ -97,14 +97,14 @@ pub trait ErrorKind {
 
 impl<K> Refusal<K> {
     pub fn new(kind: K, text: impl Into<String>) -> Self {
-        Self::Said(kind, text.into())
+        Self::Said(Box::new((kind, text.into())))
     }
 
     /// Returns what to answer, unless the client is gone.
     pub fn said(self) -> io::Result<(K, String)> {
         match self {
             Self::Gone(error) => Err(error),
-            Self::Said(kind, text) => Ok((kind, text)),
+            Self::Said(said) => Ok(*said),
         }
     }
 }
@@ -119,7 +119,7 @@ impl<K: ErrorKind> From<Unissued> for Refusal<K> {
     fn from(why: Unissued) -> Self {
         match why {
             Unissued::Gone(error) => Self::Gone(error),
-            Unissued::Failed(error) => Self::Said(K::of(&error), Chain(&error).to_string()),
+            Unissued::Failed(error) => Self::new(K::of(&error), Chain(&error).to_string()),
         }
     }
 }

@@ -83,7 +83,7 @@ impl Session {
         }
         let done = match useragent {
             Ok(useragent) => self.call(&head.id.name, useragent.as_deref(), answers).await,
-            Err(error) => Err(Refusal::Said(error.kind, error.message)),
+            Err(error) => Err(Refusal::new(error.kind, error.message)),
         };
         match done {
             Ok(number) => message::put_i64(answers.bytes, &head, number),

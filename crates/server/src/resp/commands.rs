@@ -21,7 +21,9 @@ impl wire::Session for Session {
         let problem = match parse::request(bytes, &mut args) {
             Ok(Some(length)) => {
                 let words = Words { request: &bytes[..length], args: &args };
-                self.hear(&words, answers).await?;
+                if !self.answer_at_once(&words, answers.bytes) {
+                    self.hear(&words, answers).await?;
+                }
                 // Requests with very many words are rare.
                 if args.len() <= 16 {
                     self.args = args;
@@ -29,8 +31,8 @@ impl wire::Session for Session {
                 return Ok(Some(length));
             }
             Ok(None) if bytes.len() < limit => return Ok(None),
-            Ok(None) => &format!("a request has at most {limit} bytes"),
-            Err(text) => text,
+            Ok(None) => format!("a request has at most {limit} bytes"),
+            Err(text) => text.to_owned(),
         };
         self.client.is_over = true;
         let refusal = err(format!("Protocol error: {problem}"));
@@ -52,6 +54,30 @@ impl wire::Session for Session {
 }
 
 impl Session {
+    /// Answers `INCR name`, `UID.NEXT name` and `GET name` if the id is ready, and returns whether it did. Most requests
+    /// are such, and need no future.
+    #[inline]
+    fn answer_at_once(&mut self, words: &Words<'_>, out: &mut Vec<u8>) -> bool {
+        let is_integer = match words.command() {
+            Some(b"INCR" | b"incr" | b"UID.NEXT" | b"uid.next") => true,
+            Some(b"GET" | b"get") => false,
+            _ => return false,
+        };
+        let is_usual = self.transaction.is_none() && self.replies == Replies::On;
+        if words.len() != 1 || !is_usual || !self.client.is_trusted {
+            return false;
+        }
+        let Some(id) = self.client.ready(words.get(0)) else { return false };
+        self.client.requests += 1;
+        let mut reply = Reply::new(out, self.is_3);
+        if is_integer {
+            reply.integer(id)
+        } else {
+            reply.id(id)
+        }
+        true
+    }
+
     /// Answers one request, keeps it for `EXEC`, or executes it without an answer.
     async fn hear(&mut self, words: &Words<'_>, answers: &mut Answers<'_>) -> io::Result<()> {
         let done = match (self.replies, &self.transaction) {

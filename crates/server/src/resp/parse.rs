@@ -66,18 +66,25 @@ fn number(
     start: usize,
     error: &'static str,
 ) -> Result<Option<(usize, usize)>, &'static str> {
-    let line = &bytes[start..];
-    // Nine digits exceed all limits.
-    let digits = line.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
-    match &line[digits..] {
-        _ if digits == 9 => Err(error),
-        [] => Ok(None),
-        [b'\r'] if digits > 0 => Ok(None),
-        [b'\r', b'\n', ..] if digits > 0 => {
-            let digit = |number, digit: &u8| number * 10 + usize::from(digit - b'0');
-            Ok(Some((line[..digits].iter().fold(0, digit), start + digits + 2)))
+    let mut number = 0;
+    let mut at = start;
+    loop {
+        match bytes.get(at) {
+            Some(digit @ b'0'..=b'9') => number = number * 10 + usize::from(digit - b'0'),
+            Some(b'\r') if at > start => break,
+            Some(_) => return Err(error),
+            None => return Ok(None),
         }
-        _ => Err(error),
+        // Nine digits exceed all limits.
+        if at - start >= 8 {
+            return Err(error);
+        }
+        at += 1;
+    }
+    match bytes.get(at + 1) {
+        Some(b'\n') => Ok(Some((number, at + 2))),
+        Some(_) => Err(error),
+        None => Ok(None),
     }
 }
 

@@ -123,13 +123,14 @@ impl Session {
     }
 
     /// Answers why a request has no other answer.
+    #[inline]
     pub fn answer_refusal(&mut self, done: Done, out: &mut Vec<u8>) -> io::Result<()> {
-        if let Err(refusal) = done {
+        done.or_else(|refusal| {
             let (kind, text) = refusal.said()?;
             self.client.errors += 1;
             Reply::new(out, self.is_3).error(kind, &text);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Finds a name, or the default one without a text.

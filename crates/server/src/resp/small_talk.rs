@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::reply::Reply;
 use super::session::{Done, Refusal, Replies, Session, Words, err};
-use super::table::{COMMANDS, MAX_COMMAND, upper};
+use super::table::COMMANDS;
 use crate::listener::{Ends, Protocol};
 use crate::names::SHOWN;
 use crate::shared::Shared;
@@ -97,8 +97,8 @@ impl Session {
 
     /// `CLIENT …`: what libraries send at connect.
     pub fn client(&mut self, words: &Words<'_>, mut reply: Reply<'_>) -> Done {
-        let mut word = [0; MAX_COMMAND];
-        match (upper(words.get(0).unwrap_or_default(), &mut word), words.len()) {
+        let word = words.get(0).unwrap_or_default().to_ascii_uppercase();
+        match (&*word, words.len()) {
             (b"SETNAME", 2) => {
                 self.set_client_name(words.get(1).unwrap_or_default())?;
                 reply.simple("OK");

@@ -39,15 +39,13 @@ pub const COMMANDS: &[(&str, i64, i64)] = &[
 pub const MAX_COMMAND: usize = 16;
 
 /// Returns a command in capitals, or nothing if it is too long.
+#[inline]
 pub fn upper<'a>(command: &[u8], buffer: &'a mut [u8; MAX_COMMAND]) -> &'a [u8] {
-    match buffer.get_mut(..command.len()) {
-        Some(name) => {
-            name.copy_from_slice(command);
-            name.make_ascii_uppercase();
-            name
-        }
-        None => b"",
+    let Some(name) = buffer.get_mut(..command.len()) else { return b"" };
+    for (upper, byte) in name.iter_mut().zip(command) {
+        *upper = byte.to_ascii_uppercase();
     }
+    name
 }
 
 /// Whether this command exists and allows this many words.
