@@ -17,7 +17,7 @@ use crate::args::options::OptionFlags;
 use crate::args::url::{UrlArgs, wrong};
 use crate::failure::Failure;
 use crate::lines::{Format, lines};
-use crate::output::print;
+use crate::output::{Source, print};
 use crate::sink;
 
 /// The most ids to reserve at once. An interrupted run loses what it has reserved.
@@ -94,13 +94,13 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     let sink = sink::open(path)?;
     let open = || match prepared {
         Prepared::Segment(tag) => open_tag(tag, args.count),
-        prepared => Ok(prepared.open()?),
+        prepared => Ok(Source { generator: prepared.open()?, tag: None }),
     };
     print(args.count, lines, open, sink)
 }
 
 /// Opens the generator of this tag, for `count` ids.
-fn open_tag(prepared: PreparedTag, count: u64) -> Result<AnyGenerator, Failure> {
+fn open_tag(prepared: PreparedTag, count: u64) -> Result<Source, Failure> {
     let PreparedTag { store, tag, take_policy, deadline, .. } = prepared;
     // Longer, so that the store's own deadline comes first.
     let limit = TakePolicy::WaitFor(deadline + Duration::from_secs(1));
@@ -110,15 +110,16 @@ fn open_tag(prepared: PreparedTag, count: u64) -> Result<AnyGenerator, Failure> 
         .depth(1)
         .max_depth(1)
         .build()?;
-    match TagGenerator::new(generator, &tag) {
-        Ok(generator) => Ok(AnyGenerator::Segment(generator)),
-        Err(SegmentError::UnknownTag(cause)) => Err(Failure::Failed(format!(
+    let handle = generator.tag(&tag).map_err(|error| match error {
+        SegmentError::UnknownTag(cause) => Failure::Failed(format!(
             "{}; `uidring segment create TAG --step S` creates one, `uidring segment list` shows \
              those that exist",
             Chain(&*cause)
-        ))),
-        Err(other) => Err(Error::from(other).into()),
-    }
+        )),
+        other => Error::from(other).into(),
+    })?;
+    let generator = TagGenerator::new(generator, &tag).map_err(Error::from)?;
+    Ok(Source { generator: AnyGenerator::Segment(generator), tag: Some(handle) })
 }
 
 /// Loads as many ids as are wanted, at least the table's step.

@@ -129,10 +129,7 @@ fn main() -> ExitCode {
         report::init(cli.report);
         run(cli.command)
     });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }
 
 /// Parses the command line. Prints help and clap's own errors, and then exits.

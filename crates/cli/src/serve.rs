@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Command;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::{Handle, Signals};
-use uidring_server::{Limits, Listener, Name, Names, Protocol, Running, Server};
+use uidring_server::{Limits, Name, Names, Protocol, Running, Server};
 
 use self::access::Access;
 pub use self::args::ServeArgs;
@@ -55,11 +55,13 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     }
     let (names, described) = ending::start(|| names.open())?;
     for listener in sockets.listeners.drain(..) {
-        report::note(format_args!(
-            "{:<7}{}",
-            listener.protocol(),
-            hint(&listener, access.has_tls())
-        ));
+        let address = listener.address();
+        let hint = match listener.protocol() {
+            Protocol::Http if access.has_tls() => format!("https://{address}/"),
+            Protocol::Http => format!("http://{address}/"),
+            _ => address.to_owned(),
+        };
+        report::note(format_args!("{:<7}{hint}", listener.protocol()));
         server = server.listen(listener);
     }
     described.iter().for_each(report::note);
@@ -79,12 +81,8 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     // Remove the socket's file before the end: another server may be about to replace this one.
     drop(sockets);
     stop(running, &args, signals);
-    match is_lost {
-        true => Err(Failure::Failed(
-            "every name has lost the lease of its worker id; a new start gets others".into(),
-        )),
-        false => Ok(()),
-    }
+    let why = "every name has lost the lease of its worker id; a new start gets others";
+    if is_lost { Err(Failure::Failed(why.into())) } else { Ok(()) }
 }
 
 /// How often to check whether a server has anything left to issue.
@@ -149,15 +147,6 @@ fn limits(args: &ServeArgs) -> Limits {
 /// Half the processors, up to 8: the clients' load needs some, too.
 fn usual_threads() -> usize {
     thread::available_parallelism().map_or(1, |count| (count.get() / 2).clamp(1, 8))
-}
-
-fn hint(listener: &Listener, has_tls: bool) -> String {
-    let address = listener.address();
-    match listener.protocol() {
-        Protocol::Http if has_tls => format!("https://{address}/"),
-        Protocol::Http => format!("http://{address}/"),
-        _ => address.to_owned(),
-    }
 }
 
 /// Tells systemd, if it is there.

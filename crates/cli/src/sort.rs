@@ -1,7 +1,8 @@
 //! Sorts numbers, even more than fit into memory.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::env;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -71,9 +72,13 @@ impl Sorter {
             heads.extend(run.next()?.map(|head| Reverse((head, runs.len()))));
             runs.push(run);
         }
-        while let Some(Reverse((number, run))) = heads.pop() {
-            visit(number);
-            heads.extend(runs[run].next()?.map(|head| Reverse((head, run))));
+        while let Some(mut head) = heads.peek_mut() {
+            let Reverse((number, run)) = &mut *head;
+            visit(*number);
+            match runs[*run].next()? {
+                Some(next) => *number = next,
+                None => drop(PeekMut::pop(head)),
+            }
         }
         Ok(())
     }

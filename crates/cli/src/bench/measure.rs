@@ -116,12 +116,11 @@ pub struct Figures<'a> {
 impl Figures<'_> {
     /// Adds a round, timed from the first thread's start to the last one's end.
     fn add(&mut self, races: &[Race]) {
-        let ends = races.iter().map(|race| race.end).max();
-        let Some((start, end)) = races.iter().map(|race| race.start).min().zip(ends) else {
-            return;
-        };
+        let start = races.iter().map(|race| race.start).min();
+        let end = races.iter().map(|race| race.end).max();
+        let time = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
         let ids: u64 = races.iter().map(|race| race.ids).sum();
-        self.rounds.push((end - start).as_nanos() as f64 / ids as f64);
+        self.rounds.push(time.as_nanos() as f64 / ids as f64);
         self.ids += ids;
     }
 
