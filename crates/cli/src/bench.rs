@@ -69,11 +69,13 @@ fn lineup<'a>(
                 move || local.next_uid().map(Uid::get)
             }),
             Form::Fill => Contestant::new(name, BATCH, move || {
-                let mut uids = vec![Uid::default(); BATCH];
+                let (mut uids, mut calls) = (vec![Uid::default(); BATCH], 0_u32);
                 move || {
                     generator.fill(&mut uids).map_err(|error| error.error)?;
-                    debug_assert!(uids.is_sorted_by(|a, b| a < b), "uids increase");
-                    Ok(black_box(&mut uids)[BATCH - 1].get())
+                    calls = calls.wrapping_add(1);
+                    // So rarely that it costs next to nothing. The caller reports 0 as an id that is out of order.
+                    let is_sorted = calls % 1_024 != 1 || uids.is_sorted_by(|a, b| a < b);
+                    Ok(if is_sorted { black_box(&mut uids)[BATCH - 1].get() } else { 0 })
                 }
             }),
         });

@@ -81,7 +81,10 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         ));
     }
     let options = args.url.options(args.options.given())?;
-    let options = args.start_after.into_iter().fold(options, Options::start_after);
+    let options = match args.start_after {
+        Some(uid) => options.start_after(uid),
+        None => options,
+    };
     let layout = ResolvedLayout::of(&options);
     let prepared = options.prepare().map_err(wrong)?;
     let layout = match prepared {

@@ -54,7 +54,10 @@ const TABLE: &str = "text";
 
 pub fn run(args: &ParseArgs) -> Result<(), Failure> {
     let is_table = args.format == TABLE;
-    let format = Format::from_str(&args.format, false).unwrap_or(Format::Dec);
+    let format = match is_table {
+        true => Format::Dec,
+        false => Format::from_str(&args.format, false).map_err(Failure::Usage)?,
+    };
     let layout = args.layout.resolve()?;
     let mut parser = Parser {
         fields: Fields::new(layout),

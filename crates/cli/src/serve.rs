@@ -128,7 +128,7 @@ fn limits(args: &ServeArgs) -> Limits {
     // Some for listeners, the store and the log.
     let wanted = args.limits.max_connections as u64 + OTHER_FILES;
     let files = rlimit::increase_nofile_limit(wanted).unwrap_or(wanted);
-    let room = files.saturating_sub(OTHER_FILES).max(1) as usize;
+    let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
     if room < args.limits.max_connections {
         report::warning(format_args!(
             "at most {room} connections, as this process may open {} files: raise the limit (ulimit -Hn, \

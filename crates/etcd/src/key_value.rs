@@ -126,9 +126,9 @@ fn key_value(body: &Value) -> Option<KeyValue> {
     })
 }
 
-/// The gateway writes 64-bit numbers as strings.
+/// The gateway writes 64-bit numbers as strings. Something in between may write them anew, as numbers.
 fn number<T: FromStr>(value: &Value) -> Option<T> {
-    value.as_str()?.parse().ok()
+    value.as_str().map_or_else(|| value.to_string().parse().ok(), |text| text.parse().ok())
 }
 
 fn encode(text: &str) -> String {

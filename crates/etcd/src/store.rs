@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use uidring::{Error, StoreErrorKind};
-use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity};
+use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity, KEY};
 use uidring_store::plain;
 use uidring_store::url::host_and_port;
-use uidring_store::{Credentials, ServerError};
+use uidring_store::{Credentials, ServerError, TableError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
 /// Below these parts of a key are worker ids alone. No prefix has them.
@@ -124,8 +124,12 @@ impl EtcdStore {
         self.require_tls()?;
         let identity = ClientIdentity::read(certificate.as_ref(), key.as_ref())?;
         // The parser's error might show part of the key.
-        let key = PrivateKey::from_pem(&identity.key_pem);
-        let key = key.map_err(|_| wrong("the key of its certificate is in no PEM form"))?;
+        let wrong = |_| TableError::DatabaseFile {
+            what: KEY,
+            path: key.as_ref().to_owned(),
+            source: "it holds no private key in PEM form".into(),
+        };
+        let key = PrivateKey::from_pem(&identity.key_pem).map_err(wrong)?;
         self.client_certificate = Some(ClientCert::new_with_certs(&shared(&identity.chain), key));
         Ok(self)
     }

@@ -1,5 +1,6 @@
 //! The source of a name's ids: a uid generator or a tag's segments.
 
+use std::fmt;
 use std::sync::Arc;
 
 use uidring::adapter::Chain;
@@ -9,7 +10,6 @@ use uidring::{CachedUidGenerator, Layout, PerThreadGenerator, Uid, UidGenerator}
 use crate::error::IssueError;
 
 /// A source of ids that all connections share.
-#[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one per name")]
 pub enum Issuer {
     /// Uids in one order over all connections.
@@ -18,6 +18,17 @@ pub enum Issuer {
     PerThread(PerThreadGenerator<Arc<CachedUidGenerator>>),
     /// Dense numbers of a tag.
     Segment(SegmentHandle),
+}
+
+/// Not the generator's ring, nor all tags of a table.
+impl fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordered(_) => f.write_str("Ordered"),
+            Self::PerThread(_) => f.write_str("PerThread"),
+            Self::Segment(handle) => f.debug_tuple("Segment").field(&handle.name()).finish(),
+        }
+    }
 }
 
 impl Issuer {

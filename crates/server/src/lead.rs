@@ -43,7 +43,7 @@ impl Lead {
             tracing::warn!(name, ?lead, "uids are less far ahead of the clock again");
             return;
         };
-        let problem = cause.problem(generator);
+        let problem = cause.problem(&stats, generator.max_borrow());
         match cause {
             Cause::Clock => tracing::warn!(
                 name,
@@ -60,7 +60,7 @@ impl Lead {
 
     /// Describes the problem, if the lead is long.
     pub fn problem(&self, generator: &CachedUidGenerator) -> Option<String> {
-        self.cause().map(|cause| cause.problem(generator))
+        self.cause().map(|cause| cause.problem(&generator.stats(), generator.max_borrow()))
     }
 
     fn cause(&self) -> Option<Cause> {
@@ -81,13 +81,13 @@ impl Cause {
         limit.is_some_and(is_near).then_some(Self::Demand)
     }
 
-    fn problem(self, generator: &CachedUidGenerator) -> String {
-        let (stats, mut text) = (generator.stats(), String::new());
+    fn problem(self, stats: &CachedStats, limit: Option<Duration>) -> String {
+        let mut text = String::new();
         if self == Self::Clock {
             text = format!("the clock went back by {} s; ", stats.clock_behind.as_secs());
         }
         text += &format!("uids are {} s ahead of the clock", stats.lead.as_secs());
-        if let Some(limit) = generator.max_borrow() {
+        if let Some(limit) = limit {
             text += &format!(", and may be {} s", limit.as_secs());
         }
         text

@@ -253,8 +253,13 @@ pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     if is_counted && last >= 0 && lowest >= 0 && greatest <= last {
         return Ok(last);
     }
+    let counter: Vec<_> = counter
+        .iter()
+        .map(|counter| counter.map_or_else(|| "no integer".into(), |counter| counter.to_string()))
+        .collect();
+    let counter = if counter.is_empty() { "missing".into() } else { counter.join(" and ") };
     unusable(format!(
-        "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter:?}, its rows go from {lowest} to \
+        "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, its rows go from {lowest} to \
          {greatest}, and the last worker id was {last}; {DAMAGED}"
     ))
 }

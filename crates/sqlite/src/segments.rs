@@ -70,7 +70,7 @@ impl SqliteSegments {
             end_of(&found)?;
             change_row(transaction, tag, statement, values)?;
             if let Some(step) = step {
-                check_kept(transaction, tag, found.max_id, step)?;
+                check_kept(transaction, tag, found.max_id, Some(step))?;
             }
             Ok(found)
         })
@@ -86,7 +86,7 @@ impl SegmentTable for SqliteSegments {
                 return Err(NewSegmentTag::exists(found).into());
             }
             transaction.execute(INSERT_TAG, (tag, start, step, description))?;
-            check_kept(transaction, tag, Ok(start), step)
+            check_kept(transaction, tag, Ok(start), Some(step))
         })
     }
 
@@ -139,19 +139,21 @@ fn change_row(
     }
 }
 
-/// Refuses a row that does not have this `max_id` and step, because a trigger changed it.
+/// Refuses a row that does not have this `max_id`, and this step if one is given, because a trigger changed it.
 fn check_kept(
     transaction: &Transaction<'_>,
     tag: &str,
     max_id: TagNumber,
-    step: i64,
+    step: Option<i64>,
 ) -> Result<(), Problem> {
     let now = numbers(transaction, tag)?;
-    if now == Some((max_id, Ok(step))) {
+    let is_step = |now| step.is_none_or(|step| now == Ok(step));
+    if now.is_some_and(|(now, step)| now == max_id && is_step(step)) {
         return Ok(());
     }
+    let step = step.map_or_else(String::new, |step| format!(" and step {step}"));
     format::unusable(format!(
-        "tag `{tag}` was to have max_id {} and step {step}, and reads {} and {}: leaf_alloc has to be without triggers \
+        "tag `{tag}` was to have max_id {}{step}, and reads {} and {}: leaf_alloc has to be without triggers \
          that change it",
         shown(Some(max_id)),
         shown(now.map(|(max_id, _)| max_id)),

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use uidring::StoreErrorKind;
@@ -115,13 +115,23 @@ pub fn spawn<T: Send + 'static, W: Future<Output = T>>(
         registry.caused(StoreErrorKind::Denied, problem, error)
     };
     let runtime = Builder::new_current_thread().enable_time().build().map_err(not_started)?;
-    let run = move || {
-        let done = runtime.block_on(work());
-        // Do not wait for a host name look-up, which may hang.
-        runtime.shutdown_background();
-        done
+    let runtime = Background(Some(runtime));
+    let run = move || match &{ runtime }.0 {
+        Some(runtime) => runtime.block_on(work()),
+        None => unreachable!("only its drop takes the runtime"),
     };
     thread::Builder::new().name("uidring-zookeeper".into()).spawn(run).map_err(not_started)
+}
+
+/// A runtime whose drop does not wait: a host name look-up may hang, and the caller may be within another runtime.
+struct Background(Option<Runtime>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 async fn serve(

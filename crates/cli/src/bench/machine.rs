@@ -28,5 +28,5 @@ impl Machine {
 fn cpu() -> Option<String> {
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
+    Some(line.split_once(':')?.1.trim().to_owned()).filter(|name| !name.is_empty())
 }

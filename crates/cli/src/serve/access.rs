@@ -83,7 +83,8 @@ impl Access {
         } else {
             // Refuse a certificate that clients reject now, if they accept the present one.
             if let Some(problem) = read.problem()?
-                && self.tls.as_ref().map_or(Ok(None), Tls::problem)?.is_none()
+                && let Some(present) = &self.tls
+                && present.problem()?.is_none()
             {
                 return Err(Failure::Failed(problem));
             }

@@ -65,7 +65,10 @@ impl<'a> Plan<'a> {
         let flags = url_of_file(args, file)?.unwrap_or(&args.url).flags();
         let own = own_options(args, file)?;
         let segments = if args.limits.no_segments { None } else { segments_of(&own)? };
-        let own = args.start_after.into_iter().fold(own, Options::start_after);
+        let own = match args.start_after {
+            Some(uid) => own.start_after(uid),
+            None => own,
+        };
         let mut uids = vec![Uids::new(DEFAULT, own, flags.clone(), false)?];
         for (name, settings) in &file.names {
             if name == DEFAULT {

@@ -123,7 +123,9 @@ impl Table {
     fn row_of(&mut self, before: &str, after: &str, cells: &[&str]) {
         self.0.push_str("<tr>");
         for cell in cells {
-            self.0.extend([before, &escaped(cell), after]);
+            self.0.push_str(before);
+            escape(cell, &mut self.0);
+            self.0.push_str(after);
         }
         self.0.push_str("</tr>");
     }
@@ -134,8 +136,16 @@ impl Table {
     }
 }
 
-/// Escapes arbitrary text for a page.
-fn escaped(text: &str) -> String {
-    let text = visible(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', "&quot;").replace('\'', "&#39;")
+/// Appends arbitrary text to a page, escaped.
+fn escape(text: &str, page: &mut String) {
+    for char in visible(text).chars() {
+        match char {
+            '&' => page.push_str("&amp;"),
+            '<' => page.push_str("&lt;"),
+            '>' => page.push_str("&gt;"),
+            '"' => page.push_str("&quot;"),
+            '\'' => page.push_str("&#39;"),
+            char => page.push(char),
+        }
+    }
 }

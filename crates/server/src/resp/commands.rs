@@ -30,7 +30,10 @@ impl wire::Session for Session {
                 }
                 return Ok(Some(length));
             }
-            Ok(None) if bytes.len() < limit => return Ok(None),
+            Ok(None) if bytes.len() < limit => {
+                self.args = args;
+                return Ok(None);
+            }
             Ok(None) => format!("a request has at most {limit} bytes"),
             Err(text) => text.to_owned(),
         };

@@ -10,7 +10,7 @@ use uidring::adapter::Deadline;
 use uidring::{Error, Layout, Timestamp};
 use uidring_store::leases::{
     AcquireRequest, Acquired, Denial, Horizon, LeaseRow, LeaseState, LeaseStore, LeasedRow,
-    RowStore, Shortage, flaw_of, is_sound,
+    RowStore, Shortage, flaw_of, is_sound, unreadable,
 };
 use uidring_store::sql::Dialect;
 use uidring_store::{Fitting, WorkerRange, WorkerTable, WorkerUsage};
@@ -72,8 +72,12 @@ impl FileLease {
         };
         let done = self.file.write(&mut opened, |transaction| {
             if transaction.execute(&update, values)? != 1 {
-                let why = held.why_unchanged(row(transaction, *worker_id)?.as_ref());
-                let why = why.map_err(Problem::Unusable)?;
+                let why = match row(transaction, *worker_id) {
+                    Ok(row) => held.why_unchanged(row.as_ref()).map_err(Problem::Unusable)?,
+                    // A damaged row is lost, too.
+                    Err(Problem::Unusable(why)) => unreadable(&why),
+                    Err(problem) => return Err(problem),
+                };
                 return Err(Error::LeaseLost { worker_id: *worker_id, place, why }.into());
             }
             let select = "SELECT HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE WHERE WORKER_ID = ?1";

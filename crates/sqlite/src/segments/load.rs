@@ -83,10 +83,10 @@ fn reserve(transaction: &Transaction<'_>, request: &SegmentRequest) -> Result<Re
         Ok(range) => range,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let [start, end, step] = [range.start, range.end, range.table_step].map(u64::cast_signed);
+    let [start, end] = [range.start, range.end].map(u64::cast_signed);
     let update = "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
                   WHERE biz_tag = ?2 AND max_id = ?3";
     change_row(transaction, tag, update, (end, tag, start))?;
-    check_kept(transaction, tag, Ok(end), step)?;
+    check_kept(transaction, tag, Ok(end), None)?;
     Ok(Ok(range))
 }
