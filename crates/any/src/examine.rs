@@ -209,7 +209,7 @@ fn life(layout: &Layout) -> Finding {
 
 /// Says how many disposable worker ids are left.
 fn disposable(store: &dyn AnyStore, layout: &Layout) -> Result<(Ids, Finding), Error> {
-    let usage = store.worker_table(None)?.usage()?;
+    let usage = store.worker_table()?.usage()?;
     let fitting = Fitting::new(layout, usage.range);
     let (left, end) = (usage.left(layout), usage.runs_out(layout));
     if left == 0 {
@@ -266,7 +266,7 @@ fn leases(
     layout: &Layout,
     max_used_ahead: Duration,
 ) -> Result<(Ids, Finding), Error> {
-    let usage = store.worker_table(None)?.usage()?;
+    let usage = store.worker_table()?.usage()?;
     let rows = store.lease_table(LeaseOptions::default())?.list()?;
     let (fitting, place) = (Fitting::new(layout, usage.range), store.to_string());
     let own = layout.to_string();

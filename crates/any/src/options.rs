@@ -259,9 +259,8 @@ impl Options {
         let wrong = |problem| address(kind.form, place, problem);
         let worker = FixedWorker::of(kind, text).map_err(wrong)?;
         let url = kind.split(text).map_err(wrong)?;
-        let given = Given::read(&takers(kind), &url.parameters);
-        let given =
-            given.map_err(|problem| ServerError::Options { problem, place: place.into() })?;
+        let given = Given::read(&takers(kind), &url.parameters)
+            .map_err(|problem| ServerError::Options { problem, place: place.into() })?;
         if !given.harmless().is_empty() {
             let names = given.harmless().join(", ");
             log!(debug, "these parameters of the URL {place} change nothing: {names}");
@@ -346,11 +345,6 @@ impl Options {
     fn segment(self) -> Result<Prepared, Error> {
         self.refuse_others(&SEGMENT, &GENERATORS)?;
         self.refuse_workers(&SEGMENT)?;
-        if self.start_after.is_some() {
-            return Err(self.unfit(
-                "--start-after and start_after are for worker:N: a tag knows what was issued",
-            ));
-        }
         let tag = self.given.text(&rows::TAG);
         let tag = tag.ok_or_else(|| self.unfit("generator=segment needs a `tag`"))?;
         check_no_url(tag)?;
@@ -400,18 +394,19 @@ impl Options {
             }
             return Ok(Box::new(FixedWorkerId(worker.id)));
         }
-        if self.start_after.is_some() {
-            return Err(self.unfit(
-                "--start-after and start_after are for worker:N: a store knows what was issued",
-            ));
-        }
         worker::source(kind, &*self.store()?, &self.given, layout)
             .map_err(|error| self.placed(error))
     }
 
-    /// Refuses the options of other kinds of worker ids.
+    /// Refuses the options of other kinds of worker ids, and a uid to start after where a store knows it.
     fn refuse_workers(&self, chosen: &Owner) -> Result<(), Error> {
         self.refuse_others(chosen, &rows::WORKERS)?;
+        if self.start_after.is_some() && self.worker.is_none() {
+            let what = if chosen.name == SEGMENT.name { "a tag" } else { "a store" };
+            return Err(self.unfit(format!(
+                "--start-after and start_after are for worker:N: {what} knows what was issued"
+            )));
+        }
         // The engine has this option, but only for disposable worker ids.
         let compares = [&LEASED, &ORDINAL, &SEGMENT].iter().all(|owner| owner.name != chosen.name);
         match self.given.text(&MAX_CLOCK_DIFFERENCE) {

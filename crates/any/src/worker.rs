@@ -137,7 +137,7 @@ pub fn source(
             store.worker_of(Ordinal::new(0), lease(given))?;
             store.worker_of(ordinal(given, layout)?.0, lease(given))
         }
-        WorkerKind::Disposable => Ok(store.worker_table(None)?),
+        WorkerKind::Disposable => Ok(store.worker_table()?),
         WorkerKind::Chosen | WorkerKind::Registered => store.own_workers(),
     }
 }

@@ -14,7 +14,7 @@ pub fn with_flags(text: &str, flags: &str) -> String {
         ["uidring worker ", "uidring segment "].iter().any(|start| part.starts_with(start))
     };
     let mut whole = String::new();
-    // What follows the last backtick is in none.
+    // The text after the last backtick is no command.
     for part in text.split_inclusive('`') {
         match part.strip_suffix('`') {
             Some(command)

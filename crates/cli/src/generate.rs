@@ -9,7 +9,7 @@ use uidring::adapter::Chain;
 use uidring::policy::TakePolicy;
 use uidring::segment::{Loaded, SegmentError, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, SegmentGenerator, Uid};
-use uidring_any::{AnyGenerator, Options, Prepared, PreparedTag, TagGenerator};
+use uidring_any::{AnyGenerator, Prepared, PreparedTag, TagGenerator};
 use uidring_store::values::number;
 
 use crate::args::layout::ResolvedLayout;

@@ -67,7 +67,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         let options = args.url.options(args.layout.option())?;
         layout = options.layout();
         if options.worker_kind() != WorkerKind::Chosen {
-            let read = || Ok(options.store().map_err(wrong)?.worker_table(None)?.usage()?);
+            let read = || Ok(options.store().map_err(wrong)?.worker_table()?.usage()?);
             usage = Some(read().map_err(|failure: Failure| failure.advised(flags))?);
         }
     }

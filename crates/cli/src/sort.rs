@@ -98,8 +98,9 @@ struct Run<'a> {
     file: &'a File,
     /// How many numbers to read at once.
     portion: usize,
-    /// Where the numbers are that are not read yet, and how many.
+    /// Where the unread numbers begin in the file.
     start: u64,
+    /// How many numbers are unread.
     left: usize,
     numbers: VecDeque<u64>,
 }

@@ -156,13 +156,13 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
             let layout = ResolvedLayout::of(&options);
             // A layout that cannot express the present time must not use up a worker id.
             layout.check_now()?;
-            let table = options.store().map_err(wrong)?.worker_table(None)?;
+            let table = options.store().map_err(wrong)?.worker_table()?;
             // Nor must a closed stdout.
             drop(stdio::stdout()?);
             stdio::print(&table.assign(&layout.layout)?.to_string())?;
         }
         WorkerCommand::Prune { url, keep_days } => {
-            let pruned = url.store()?.worker_table(None)?.prune(*keep_days)?;
+            let pruned = url.store()?.worker_table()?.prune(*keep_days)?;
             match pruned.newest {
                 None => report::note("the table is empty: nothing to remove"),
                 Some(newest) => report::note(format_args!(
@@ -224,7 +224,7 @@ fn done(command: &WorkerCommand) -> Result<(), Failure> {
 }
 
 fn init(store: &dyn AnyStore, leases: bool, workers: Option<WorkerRange>) -> Result<(), Failure> {
-    let nodes = store.worker_table(None)?;
+    let nodes = store.worker_table()?;
     match leases {
         true => store.lease_table(LeaseOptions::default())?.create()?,
         false => nodes.create()?,

@@ -17,8 +17,7 @@ impl AnyStore for EtcdStore {
         self.deadline
     }
 
-    /// Ignores the clock limit: etcd has no clock to compare with.
-    fn worker_table(&self, _: Option<Duration>) -> Result<Box<dyn WorkerTable + Send>, Error> {
+    fn worker_table(&self) -> Result<Box<dyn WorkerTable + Send>, Error> {
         Ok(Box::new(self.worker_ids()))
     }
 

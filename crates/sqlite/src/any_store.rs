@@ -1,7 +1,6 @@
 //! [`AnyStore`] for SQLite files.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
@@ -21,7 +20,7 @@ impl AnyStore for SqliteStore {
         "worker ids, leases, ordinals and segments"
     }
 
-    fn worker_table(&self, _: Option<Duration>) -> Result<Box<dyn WorkerTable + Send>, Error> {
+    fn worker_table(&self) -> Result<Box<dyn WorkerTable + Send>, Error> {
         Ok(Box::new(self.worker_nodes()))
     }
 

@@ -45,8 +45,8 @@ pub struct StoreFile {
 pub struct Kind {
     pub what: &'static str,
     pub default_name: &'static str,
-    /// What comes from the file.
-    pub gives: &'static str,
+    /// What a start gets from the file, as a clause that ends before "from".
+    pub given: &'static str,
     /// The command that creates it.
     pub command: &'static str,
 }
@@ -54,14 +54,14 @@ pub struct Kind {
 pub static WORKERS: Kind = Kind {
     what: "the worker file",
     default_name: "workers.db",
-    gives: "worker ids come",
+    given: "worker ids come",
     command: "worker init",
 };
 
 pub static SEGMENTS: Kind = Kind {
     what: "the segment file",
     default_name: "segments.db",
-    gives: "segments come",
+    given: "segments come",
     command: "segment create TAG --step S",
 };
 

@@ -7,6 +7,7 @@ use std::process;
 
 use rusqlite::{Connection, Transaction};
 use uidring::Error;
+use uidring::adapter::{Chain, error_traits};
 
 use super::columns::unsigned;
 use super::patience::GaveUp;
@@ -73,7 +74,7 @@ const GUARDS: &str = "
 ";
 
 /// Why a file cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Problem {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
@@ -92,10 +93,12 @@ pub enum Problem {
     /// No worker ids are left.
     #[error("{0}")]
     UsedUp(String),
-    /// An error that says all to the caller.
+    /// The error for callers.
     #[error(transparent)]
-    Told(#[from] Error),
+    Final(#[from] Error),
 }
+
+error_traits!(Problem);
 
 pub fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Unusable(problem.into()))

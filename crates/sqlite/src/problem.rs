@@ -30,7 +30,7 @@ impl StoreFile {
             Problem::Unusable(problem) => refused(StoreErrorKind::Corrupt, problem),
             Problem::Denied(problem) => refused(StoreErrorKind::Denied, problem),
             Problem::UsedUp(problem) => refused(StoreErrorKind::Exhausted, problem),
-            Problem::Told(error) => error,
+            Problem::Final(error) => error,
         }
     }
 
@@ -90,7 +90,7 @@ impl StoreFile {
             _ if error.contains("no such table: UIDRING_LEASE") => {
                 ("worker ids are leased", "worker init --leases")
             }
-            _ => (self.kind.gives, self.kind.command),
+            _ => (self.kind.given, self.kind.command),
         };
         let command = self.command(command);
         let advice = format!("name the file that {ids} from, or make the table: {command}");

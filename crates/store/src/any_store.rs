@@ -23,17 +23,12 @@ pub trait AnyStore: fmt::Display {
         Duration::from_secs(10)
     }
 
-    /// Returns the table of disposable worker ids. A start fails if the clocks of server and host differ by more than
-    /// `max_clock_difference`. A store without a clock of its own ignores it.
+    /// Returns the table of disposable worker ids.
     ///
     /// # Errors
     ///
     /// [`TableError::Lacks`].
-    fn worker_table(
-        &self,
-        max_clock_difference: Option<Duration>,
-    ) -> Result<Box<dyn WorkerTable + Send>, Error> {
-        let _ = max_clock_difference;
+    fn worker_table(&self) -> Result<Box<dyn WorkerTable + Send>, Error> {
         Err(self.lacks("worker ids that each start uses up"))
     }
 

@@ -4,7 +4,6 @@
 //! Programs use the crate of a store, which re-exports what they need.
 
 mod any_store;
-mod credentials;
 mod error;
 pub mod files;
 mod finding;
@@ -31,7 +30,6 @@ pub mod values;
 mod warn_once;
 
 pub use self::any_store::{AnyStore, LeafNode};
-pub use self::credentials::Credentials;
 pub use self::error::{ServerError, TableError};
 pub use self::finding::{Finding, Findings, StoreUse, Verdict};
 pub use self::fitting::Fitting;
@@ -48,6 +46,7 @@ pub use self::tags::{
 };
 #[cfg(feature = "tls")]
 pub use self::tls::{choose_cryptography, tls_advice, tls_error, tls_failed};
+pub use self::url::Credentials;
 pub use self::usage::{IsLeased, WorkerUsage, announce_end};
 pub use self::warn_once::warn_once;
 

@@ -1,8 +1,11 @@
-//! Addresses and URLs. No error repeats what may be secret.
+//! Addresses, URLs and logins. No error repeats what may be secret.
+
+use std::path::Path;
 
 use percent_encoding::percent_decode_str;
+use uidring::Error;
 
-use crate::Credentials;
+use crate::{TableError, read_secret, warn_if_exposed};
 
 /// Splits `HOST:PORT` or `HOST`. An IPv6 address keeps its brackets.
 ///
@@ -40,8 +43,6 @@ pub fn without_brackets(host: &str) -> Option<&str> {
 /// `Display`.
 #[derive(Default)]
 pub struct Url {
-    /// The scheme in lowercase, such as `mysql`.
-    pub scheme: &'static str,
     /// The user; empty if there is none.
     pub user: String,
     /// The password.
@@ -71,6 +72,37 @@ impl Host {
     }
 }
 
+/// A user and a password. It implements neither `Debug` nor `Display`.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl Credentials {
+    /// Reads `USER:PASSWORD` from the first line of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`] if the file cannot be read; [`TableError::UrlForPath`];
+    /// [`TableError::Invalid`], which does not repeat the file's text.
+    pub fn from_file(what: &'static str, path: &Path) -> Result<Self, Error> {
+        let text = read_secret(what, path)?;
+        match text.lines().next().unwrap_or_default().trim().split_once(':') {
+            Some((user, password)) if !user.is_empty() && !password.is_empty() => {
+                warn_if_exposed(path);
+                Ok(Self { user: user.into(), password: password.into() })
+            }
+            _ => Err(TableError::Invalid {
+                problem: format!("{what}, in the file, are wrong; write USER:PASSWORD"),
+            }
+            .into()),
+        }
+    }
+}
+
 impl Url {
     /// Splits a URL with one of these schemes, such as `mysql://USER:PASSWORD@HOST:PORT,HOST:PORT/PATH?NAME=VALUE`.
     ///
@@ -88,13 +120,12 @@ impl Url {
                     .into(),
             );
         }
-        let found = text.split_once("://").and_then(|(scheme, rest)| {
+        let found = text.split_once("://").filter(|(scheme, _)| {
             // SQLAlchemy puts a driver's name after a `+`.
             let scheme = scheme.split('+').next().unwrap_or_default().to_ascii_lowercase();
-            Some((*schemes.iter().find(|known| **known == scheme)?, rest))
+            schemes.contains(&&*scheme)
         });
-        let (scheme, rest) =
-            found.ok_or_else(|| format!("it does not begin with {}://", schemes[0]))?;
+        let (_, rest) = found.ok_or_else(|| format!("it does not begin with {}://", schemes[0]))?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
         if rest.contains(['#', '@']) || authority.matches('@').count() > 1 {
@@ -108,7 +139,6 @@ impl Url {
         let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let path = path.strip_prefix('/').map(|path| path.split('/').map(decoded).collect());
         Ok(Self {
-            scheme,
             user: decoded(user)?,
             password,
             hosts: hosts_of(hosts)?,
@@ -122,7 +152,7 @@ impl Url {
     /// # Errors
     ///
     /// Says what is wrong.
-    pub fn split_path(text: &str, scheme: &'static str) -> Result<Self, String> {
+    pub fn split_path(text: &str, scheme: &str) -> Result<Self, String> {
         let (begin, rest) = text.split_once(':').unwrap_or((text, ""));
         if begin == "jdbc" {
             return Err("it is one of JDBC: leave out `jdbc:`".into());
@@ -141,7 +171,7 @@ impl Url {
         }
         let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (path, parameters) = (vec![decoded(path)?], parameters_of(parameters)?);
-        Ok(Self { scheme, path, parameters, ..Self::default() })
+        Ok(Self { path, parameters, ..Self::default() })
     }
 
     /// Returns user and password; `None` if the URL has neither.
@@ -244,7 +274,7 @@ mod tests {
     fn a_url_is_split_and_decoded() {
         let url = "MySQL+driver://u%40x:p%3a+%2F@a:1,[::1]:2,%2Frun/i%20ds?a=%26&&b&c=d=e";
         let url = Url::split(url, &["mysql"]).unwrap_or_else(|problem| panic!("{problem}"));
-        assert_eq!((url.scheme, &*url.user), ("mysql", "u@x"));
+        assert_eq!(url.user, "u@x");
         assert_eq!(url.password.as_deref(), Some("p:+/"));
         let host = |name: &str, port| Host { name: name.into(), port };
         let hosts = [host("a", Some(1)), host("::1", Some(2)), host("/run", None)];

@@ -13,7 +13,7 @@ use super::nodes::BOUNDED;
 /// Names of nodes and files begin with the instance's name, and must fit in 255 bytes.
 const MAX_LENGTH: usize = 128;
 
-/// The name of an instance in a registry, as which it displays. The same name always gets the same worker id.
+/// The name of an instance in a registry. `Display` shows it. The same name always gets the same worker id.
 ///
 /// Leaf uses `ip:port`. If addresses change, use a stable name, such as the pod's name in a StatefulSet. Leaf splits a
 /// node's name at its first `-`, so each `-` becomes `_`: `web-0` and `web_0` are one instance.

@@ -164,7 +164,7 @@ fn set_up(url: &str) {
     } else if url.contains("worker=lease") {
         store.lease_table(Default::default()).expect("leases").create().expect("creates");
     } else {
-        store.worker_table(None).expect("worker ids").create().expect("creates");
+        store.worker_table().expect("worker ids").create().expect("creates");
     }
 }
 

@@ -21,7 +21,7 @@ fn file() -> (tempfile::TempDir, String) {
     static FILES: AtomicU64 = AtomicU64::new(0);
     let first = 1 + 100 * FILES.fetch_add(1, Ordering::Relaxed);
     let range = WorkerRange::new(first, first + 99).expect("a range");
-    store.worker_table(None).expect("worker ids").record_range(range).expect("recorded");
+    store.worker_table().expect("worker ids").record_range(range).expect("recorded");
     let tag = NewSegmentTag::new("orders", 100).expect("a tag");
     store.segment_table().expect("segments").create_tag(&tag).expect("a tag");
     (folder, url)

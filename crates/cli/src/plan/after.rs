@@ -23,7 +23,7 @@ pub struct Succession {
     /// The layout with an earlier epoch that has to be used instead, if any.
     pub instead: Option<Layout>,
     pub first: Timestamp,
-    /// The day after the last one. Without it, they last as long as the new layout.
+    /// The day after the last one; `None` if a switch stays possible until the new layout ends.
     pub end: Option<Timestamp>,
 }
 

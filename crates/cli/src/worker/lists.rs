@@ -20,7 +20,7 @@ pub fn starts(store: &dyn AnyStore, as_json: bool) -> Result<(), Failure> {
             format!("{}:{}", visible(&row.host_name), visible(&row.port))
         }),
     ];
-    let nodes = store.worker_table(None)?;
+    let nodes = store.worker_table()?;
     table::print(&nodes.list()?, as_json, start_as_json, &columns)?;
     if let Some(range) = nodes.range()? {
         let all = Fitting { max: range.last(), range: Some(range) };

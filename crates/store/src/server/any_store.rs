@@ -18,15 +18,8 @@ impl<E: Engine> AnyStore for ServerStore<E> {
         self.settings.limits.deadline
     }
 
-    fn worker_table(
-        &self,
-        max_clock_difference: Option<Duration>,
-    ) -> Result<Box<dyn WorkerTable + Send>, Error> {
-        let nodes = self.worker_nodes();
-        Ok(Box::new(match max_clock_difference {
-            Some(limit) => nodes.max_clock_difference(limit),
-            None => nodes,
-        }))
+    fn worker_table(&self) -> Result<Box<dyn WorkerTable + Send>, Error> {
+        Ok(Box::new(self.worker_nodes()))
     }
 
     fn lease_table(&self, options: LeaseOptions) -> Result<Box<dyn LeaseTable + Send>, Error> {
