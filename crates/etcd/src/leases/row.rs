@@ -139,7 +139,6 @@ impl Row {
             created: self.created,
             renewed: self.renewed,
         }
-        .into()
     }
 }
 
