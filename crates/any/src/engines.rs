@@ -40,7 +40,7 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     if url.is_empty() {
         return Err("it is empty".into());
     }
-    let (scheme, _) = url.strip_prefix("jdbc:").unwrap_or(url).split_once(':').unwrap_or_default();
+    let scheme = url.strip_prefix("jdbc:").unwrap_or(url).split(':').next().unwrap_or_default();
     // A driver's name may follow after a `+`.
     let scheme = scheme.split('+').next().unwrap_or_default().to_ascii_lowercase();
     let mut kinds = kinds();

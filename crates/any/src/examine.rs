@@ -76,7 +76,7 @@ impl Options {
                     "a worker id of your own choice has no memory: give each process another one, and start above the \
                      greatest uid so far",
                 ));
-                let id = worker.check(layout).ok().map(|()| worker.id);
+                let id = layout.check_worker_id(worker.id).ok().map(|()| worker.id);
                 let place = id.map_or_else(|| "worker:N".to_owned(), |id| format!("worker:{id}"));
                 (place, None, id.filter(|_| !is_segment).map(|id| id..=id))
             }

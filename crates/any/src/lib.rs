@@ -40,8 +40,8 @@ mod worker;
 pub use uidring;
 pub use uidring_store::{
     AnyStore, Finding, LeafNode, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag,
-    Pruned, SegmentTable, ServerError, StoreUse, TableError, Verdict, WorkerNode, WorkerRange,
-    WorkerTable, WorkerUsage,
+    Pruned, RangeRefusal, SegmentTable, ServerError, Shortage, StoreUse, TableError, Verdict,
+    WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
 };
 
 pub use self::error::{AnyFillError, AnyTakeError};

@@ -13,8 +13,8 @@ mod url;
 mod worker_ids;
 
 pub use uidring_store::{
-    LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, ServerError, StoreKind, TableError,
-    WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, RangeRefusal, ServerError, Shortage,
+    StoreKind, TableError, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
 };
 
 pub use self::leases::EtcdLeases;

@@ -11,8 +11,9 @@ mod values;
 use uidring_store::ServerError;
 use uidring_store::server::{ServerLeases, ServerSegments, ServerWorkerNodes};
 pub use uidring_store::{
-    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable, StoreKind,
-    TableError, WorkerNode, WorkerTable, WorkerUsage,
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, RangeRefusal,
+    SegmentTable, Shortage, StoreKind, TableError, WorkerNode, WorkerRange, WorkerTable,
+    WorkerUsage,
 };
 
 pub use self::store::{Postgres, PostgresStore};

@@ -5,6 +5,7 @@ mod tls;
 
 use std::fmt;
 use std::panic::resume_unwind;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -47,6 +48,8 @@ pub struct Postgres {
     /// Whether the URL says whether to use TLS.
     says_tls: bool,
     tls: TlsOptions,
+    /// Made by the first connection, from these options.
+    connector: OnceLock<MakeRustlsConnect>,
 }
 
 impl Engine for Postgres {
@@ -86,7 +89,12 @@ impl Engine for Postgres {
             config
         };
         let hosts = hosts.into_iter().map(at).collect();
-        Ok(Self { hosts, says_tls: given.text(&TLS).is_some(), tls: TlsOptions::default() })
+        Ok(Self {
+            hosts,
+            says_tls: given.text(&TLS).is_some(),
+            tls: TlsOptions::default(),
+            connector: OnceLock::new(),
+        })
     }
 
     fn require_tls(&mut self) {
@@ -146,7 +154,8 @@ impl Connector for Postgres {
     /// Connects to all hosts at once, and returns the first connection that accepts writes. The driver would try one
     /// after the other, and an unreachable host could use up all the time.
     async fn connect(&self, _: Purpose, within: Duration) -> Done<Option<Box<dyn Session>>> {
-        let tls = MakeRustlsConnect::new(self.tls.config(self.demands_tls()));
+        let new = || MakeRustlsConnect::new(self.tls.config(self.demands_tls()));
+        let tls = self.connector.get_or_init(new);
         let mut attempts = JoinSet::new();
         for config in self.hosts.clone() {
             let tls = tls.clone();

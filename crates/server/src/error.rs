@@ -72,7 +72,7 @@ impl IssueError {
 }
 
 /// Why a client got no ids.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Unissued {
     /// The client is gone.
     #[error(transparent)]
@@ -81,6 +81,8 @@ pub enum Unissued {
     #[error(transparent)]
     Failed(#[from] IssueError),
 }
+
+error_traits!(Unissued);
 
 /// Why a request has no other answer.
 pub enum Refusal<K> {

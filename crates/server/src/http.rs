@@ -3,6 +3,7 @@
 mod answer;
 mod body;
 mod dashboard;
+mod events;
 mod health;
 mod ids;
 mod ids_text;

@@ -32,8 +32,9 @@ mod worker_nodes;
 
 pub use rusqlite;
 pub use uidring_store::{
-    AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
-    StoreKind, TableError, WorkerNode, WorkerRange, WorkerTable, WorkerUsage,
+    AnyStore, LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, RangeRefusal,
+    SegmentTable, Shortage, StoreKind, TableError, WorkerNode, WorkerRange, WorkerTable,
+    WorkerUsage,
 };
 
 pub use self::error::SqliteError;

@@ -32,7 +32,7 @@ mod warn_once;
 pub use self::any_store::{AnyStore, LeafNode};
 pub use self::error::{ServerError, TableError};
 pub use self::finding::{Finding, Findings, StoreUse, Verdict};
-pub use self::fitting::Fitting;
+pub use self::fitting::{Fitting, Shortage};
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::range::{NoWorkerRange, RangeRefusal, WorkerRange};

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use hyper::body::{Bytes, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::watch::Events;
+use super::events::Events;
 
 /// How many bytes are written at a time.
 const PIECE: usize = 32 * 1024;

@@ -73,7 +73,7 @@ impl FileLease {
         let done = self.file.write(&mut opened, |transaction| {
             if transaction.execute(&update, values)? != 1 {
                 let why = match row(transaction, *worker_id) {
-                    Ok(row) => held.why_unchanged(row.as_ref()).map_err(Problem::Unusable)?,
+                    Ok(row) => LeaseRow::loss(row.as_ref(), held).map_err(Problem::Unusable)?,
                     // A damaged row is lost, too.
                     Err(Problem::Unusable(why)) => unreadable(&why),
                     Err(problem) => return Err(problem),

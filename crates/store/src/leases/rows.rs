@@ -5,7 +5,6 @@ use std::process;
 use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Fields, Layout, Uid};
 
-use super::LeaseRow;
 use super::flaw::WHOLE_TICK;
 use crate::WorkerRange;
 
@@ -97,22 +96,6 @@ impl LeasedRow {
             ));
         }
         (tick < self.confirmed).then(|| self.lost_commits(tick))
-    }
-
-    /// Says why this process no longer holds the row, if a change that names its owner, token and horizon met none.
-    ///
-    /// # Errors
-    ///
-    /// The row is this holder's, so something else prevents the change.
-    pub fn why_unchanged(&self, row: Option<&LeaseRow>) -> Result<String, String> {
-        let present = row.map(|row| (&*row.owner, row.token, row.horizon.map(|h| h.0)));
-        self.loss(present).ok_or_else(|| {
-            format!(
-                "the row of worker id {} in UIDRING_LEASE is this holder's, and a change of it changes nothing: see the \
-                 table's triggers, rules and policies",
-                self.worker_id
-            )
-        })
     }
 
     /// Says that the store confirmed more to this holder than the row has, whose horizon is this tick.

@@ -9,7 +9,7 @@ use uidring::{Error, Layout, Timestamp, WorkerRequest, WorkerSource};
 
 use super::flaw::flaw;
 use super::options::LeaseOptions;
-use super::rows::Horizon;
+use super::rows::{Horizon, LeasedRow};
 use crate::TableError;
 
 /// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md has its columns and the protocol.
@@ -107,6 +107,22 @@ pub enum LeaseState {
 }
 
 impl LeaseRow {
+    /// Returns why a process no longer holds this row, after a change for its owner, token and horizon matched none.
+    ///
+    /// # Errors
+    ///
+    /// The row is still its own, so something else prevents the change.
+    pub fn loss(row: Option<&Self>, held: &LeasedRow) -> Result<String, String> {
+        let present = row.map(|row| (&*row.owner, row.token, row.horizon.map(|h| h.0)));
+        held.loss(present).ok_or_else(|| {
+            format!(
+                "the row of worker id {} in UIDRING_LEASE is this holder's, and a change of it changes nothing: see the \
+                 table's triggers, rules and policies",
+                held.worker_id
+            )
+        })
+    }
+
     /// Returns the time of the horizon's tick; `None` if nothing was issued.
     pub fn used_until(&self) -> Option<Timestamp> {
         let (tick, _) = self.horizon?;

@@ -1,7 +1,7 @@
 //! Renews and releases a held row of `UIDRING_LEASE`, in SQL.
 
 use super::rows::row;
-use crate::leases::{Horizon, LeasedRow, other_server, unreadable};
+use crate::leases::{Horizon, LeaseRow, LeasedRow, other_server, unreadable};
 use crate::server::connection::Operation;
 use crate::server::problem::Problem;
 use crate::server::session::{Done, Session};
@@ -107,9 +107,8 @@ impl Operation for Release<'_> {
 /// Returns why a lease is lost, by its row. A damaged row is lost, too.
 async fn lost(session: &mut dyn Session, held: &LeasedRow) -> Problem {
     match row(session, held.worker_id).await {
-        Ok(row) => {
-            held.why_unchanged(row.as_ref()).map_or_else(Problem::Refused, |why| loss_of(held, why))
-        }
+        Ok(row) => LeaseRow::loss(row.as_ref(), held)
+            .map_or_else(Problem::Refused, |why| loss_of(held, why)),
         Err(Problem::Refused(why)) => loss_of(held, unreadable(&why)),
         Err(problem) => problem,
     }
