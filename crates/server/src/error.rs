@@ -77,12 +77,12 @@ pub enum Unissued {
     /// The client is gone.
     #[error(transparent)]
     Gone(#[from] io::Error),
-    /// The name has none.
+    /// The name has no ids, or none now.
     #[error(transparent)]
     Failed(#[from] IssueError),
 }
 
-/// Why a request has no other answer.
+/// Why a request is not answered as asked.
 pub enum Refusal<K> {
     /// The client is gone.
     Gone(io::Error),
