@@ -183,8 +183,8 @@ pub(crate) fn crate_sources() -> Vec<PathBuf> {
 /// too.
 const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     ("std::sync::atomic", &["sqlite/src/forked.rs", "sqlite/src/names.rs"]),
-    // Shared by the attempts of one operation, which one thread makes.
-    ("Mutex", &["store/src/server/tags.rs", "store/src/warn_once.rs"]),
+    // Warnings that were told.
+    ("Mutex", &["store/src/warn_once.rs"]),
     ("Condvar", &[]),
     ("RwLock", &[]),
     ("tracing::", &[]),

@@ -6,11 +6,11 @@ use uidring_store::options::{Owner, Takers};
 use crate::rows::{CACHED, CLOCKED, DISPOSABLE, LEASED, ORDINAL, SEGMENT};
 use crate::worker;
 
-/// How to write a URL of an unknown engine.
+/// What to write instead of a URL whose engine is unknown.
 pub const FORM: &str =
     "a URL such as sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or worker:N";
 
-/// Owners whose options apply only if a URL may choose the kind of worker ids, or a tag.
+/// Options that apply only if the URL may choose a tag or the kind of worker ids.
 const CHOSEN: &[&Owner] = &[&SEGMENT, &DISPOSABLE, &LEASED, &ORDINAL];
 
 /// Lists the engines: feature, schemes that do not start with its name, crate.
@@ -35,7 +35,7 @@ engines! {
     "zookeeper" => uidring_zookeeper,
 }
 
-/// Returns the kind of a URL: its engine, or that of chosen worker ids.
+/// Returns the kind of store that a URL names; `worker::KIND` for `worker:`.
 pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     if url.is_empty() {
         return Err("it is empty".into());
@@ -68,7 +68,7 @@ pub fn kind_of(url: &str) -> Result<&'static StoreKind, String> {
     Err(format!("it begins with none of {}{missing}", begins.join(", ")))
 }
 
-/// Returns whose options a URL of this kind may set.
+/// Returns which options a URL of this kind may set.
 pub fn takers(kind: &StoreKind) -> Takers {
     let (chosen, refuses) =
         if kind.has_own_workers { (&[][..], CHOSEN) } else { (CHOSEN, &[][..]) };

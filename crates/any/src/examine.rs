@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::rows;
 use crate::worker::{self, WorkerKind};
 
-/// Worker ids that starts can get.
+/// The worker ids that starts can get.
 type Ids = RangeInclusive<u64>;
 
 /// A layout or table that ends sooner is a risk.
@@ -173,7 +173,7 @@ impl Options {
     }
 }
 
-/// Says where a tag goes on.
+/// Reports a tag's next id.
 fn tag(store: &dyn AnyStore, name: &str) -> Result<Finding, Error> {
     let tags = store.segment_table()?.list_tags()?;
     let Some(tag) = tags.into_iter().find(|tag| tag.tag == name) else {

@@ -22,7 +22,7 @@ use crate::prepared::{Prepared, PreparedTag};
 use crate::rows::{self, CACHED, CLOCKED, GENERATORS, LEASED, ORDINAL, SEGMENT};
 use crate::worker::{self, FixedWorker, WorkerKind};
 
-/// Layouts with fewer worker ids lease them by default. Others have too many to use up.
+/// Layouts with fewer worker ids lease them by default; others have enough to use up.
 const MANY: u64 = 100_000;
 
 /// The default of `boost-power`.
@@ -55,8 +55,9 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address) says what is wrong with the URL or its options.
-    /// The URL may hold a password, so it is not repeated.
+    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the URL is wrong,
+    /// [`ServerError::Options`](uidring_store::ServerError::Options) if its options are. The URL may hold a password,
+    /// so it is not repeated.
     pub fn from_url(url: &str) -> Result<Self, Error> {
         Self::read(url, "as given", false)
     }
@@ -226,9 +227,11 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Address`](uidring_store::ServerError::Address) if the engine or the generator does not have an
-    /// option; [`Error::WorkerIdOutOfRange`] if the layout does not have the worker id; [`Error::Environment`] if the
-    /// environment names no ordinal or no instance; errors of the files that the URL names.
+    /// [`ServerError::Options`](uidring_store::ServerError::Options) if the engine or the generator does not have an
+    /// option, or the layout does not have the worker id of `worker:N`;
+    /// [`ServerError::Address`](uidring_store::ServerError::Address) as in [`store`](Self::store);
+    /// [`Error::Environment`] if the environment names no instance, or no ordinal that fits the layout; errors of the
+    /// files that the URL names.
     pub fn prepare(self) -> Result<Prepared, Error> {
         match self.generator() {
             "segment" => self.segment(),
@@ -398,7 +401,7 @@ impl Options {
             .map_err(|error| self.placed(error))
     }
 
-    /// Refuses the options of other kinds of worker ids, and a uid to start after where a store knows it.
+    /// Refuses options of other kinds of worker ids, and `start_after` unless the URL is `worker:N`.
     fn refuse_workers(&self, chosen: &Owner) -> Result<(), Error> {
         self.refuse_others(chosen, &rows::WORKERS)?;
         if self.start_after.is_some() && self.worker.is_none() {

@@ -14,7 +14,7 @@ const FORM: &str = "worker:N, or worker:D/W with Snowflake's datacenter and work
 /// A chosen worker id.
 static CHOSEN: Owner = rows::owner("worker:N", &[]);
 
-/// URLs that name a worker id, and have no store to open.
+/// `worker:` URLs, which name a worker id and no store.
 pub static KIND: StoreKind = StoreKind {
     options: &CHOSEN,
     schemes: &["worker"],
@@ -40,12 +40,12 @@ const NODE_BITS: u8 = 10;
 #[derive(Clone, Copy)]
 pub struct FixedWorker {
     pub id: u64,
-    /// Whether it was written as datacenter and worker.
+    /// Whether it was written as `D/W`.
     is_node: bool,
 }
 
 impl FixedWorker {
-    /// Reads a URL of this kind; `None` if that is a store's.
+    /// Reads the worker id of a `worker:` URL; `None` for other kinds.
     pub fn of(kind: &StoreKind, url: &str) -> Result<Option<Self>, String> {
         if kind.schemes != KIND.schemes {
             return Ok(None);

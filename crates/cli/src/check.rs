@@ -108,7 +108,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
 /// The first ids that repeat, each with its places.
 type Twice = BTreeMap<u64, Vec<String>>;
 
-/// Adds the places, unless a file cannot be read twice.
+/// Adds where each id is, if all files can be read twice.
 fn find_places(twice: &mut Twice, files: &[PathBuf], format: Format) -> Result<(), Failure> {
     if twice.is_empty() || !files.iter().all(|path| path.is_file()) {
         return Ok(());
@@ -160,7 +160,7 @@ fn name(path: &Path) -> String {
 #[derive(Default)]
 struct Found {
     is_ordered: bool,
-    /// The id before.
+    /// The previous id.
     before: Option<Uid>,
     ids: u64,
     unreadable: u64,
@@ -170,7 +170,7 @@ struct Found {
     /// The first of these with its place, unless `--ordered` reports it as a mistake.
     first_descent: Option<String>,
     ends: Option<(Uid, Uid)>,
-    /// The layout whose fields are checked. Without it, what follows is empty.
+    /// The layout to check fields against. Without it, the fields below stay empty.
     layout: Option<Layout>,
     now: Timestamp,
     /// Ids with bits above the layout's.

@@ -94,7 +94,7 @@ fn watched<T>(
             Some(signal)
         });
         let result = panic::catch_unwind(AssertUnwindSafe(work));
-        // However the work ends, the thread above has to end.
+        // The thread above must end, however the work ends.
         handle.close();
         drop(done);
         let signal = signal.join().unwrap_or_default();

@@ -93,7 +93,7 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     };
     layout.iter().try_for_each(ResolvedLayout::check_now)?;
     let lines = lines(args.format, layout)?;
-    // In this order, wrong flags leave no file, and an output that cannot be written uses up no worker id.
+    // In this order, a wrong flag leaves no file, and an unwritable output costs no worker id.
     let sink = sink::open(path)?;
     let open = || match prepared {
         Prepared::Segment(tag) => open_tag(tag, args.count),

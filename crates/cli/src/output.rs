@@ -33,7 +33,7 @@ const LONG_JOB: u64 = 20_000_000;
 /// From this many ids on, a summary says how far ahead of the clock they are. By default, that is two minutes.
 const MANY: u64 = 1_000_000;
 
-/// What ids are printed of.
+/// A generator whose ids are printed.
 pub struct Source {
     pub generator: AnyGenerator,
     /// The tag, if it is a generator of segments.

@@ -30,7 +30,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns what bounds a generator's uids, if anything does.
+    /// Returns what limits a generator's pace, if anything does.
     pub fn of(generator: &AnyGenerator) -> Option<Self> {
         let (worker_id, lease, lead, max_borrow) = match generator {
             AnyGenerator::Other(OtherGenerator::Clocked(generator)) => {

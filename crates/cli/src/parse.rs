@@ -41,7 +41,7 @@ pub struct ParseArgs {
     pub ids: Vec<String>,
 }
 
-/// The forms that are read, and a table.
+/// The values of `--format`: the forms of ids, and a table.
 fn forms() -> impl Iterator<Item = PossibleValue> {
     let table = PossibleValue::new(TABLE).help(
         "As dec, and print a table for people. For other forms, pipe what this command prints \

@@ -39,7 +39,7 @@ pub fn is_option(name: &str) -> bool {
     owners.flat_map(|owner| owner.rows).any(|row| row.name == name)
 }
 
-/// Returns the setting that has replaced a flag, and its value.
+/// Returns what replaced a flag: a setting and its value.
 fn find(flag: &str) -> Option<(&'static str, &'static str)> {
     Some(match flag {
         "sqlite" => ("url", "sqlite:PATH"),

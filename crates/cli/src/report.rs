@@ -33,7 +33,7 @@ pub struct ReportArgs {
     log_format: Form,
 }
 
-/// Whether people or programs read an output.
+/// Output for people, or for programs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     #[default]

@@ -178,7 +178,7 @@ fn step() -> impl Fn(&str) -> Result<u64, String> + Clone {
     number(1..=i32::MAX.unsigned_abs().into())
 }
 
-/// Reports why a tag was not created. That it exists is only a note if `if_not_exists` is set.
+/// Reports why a tag was not created. With `if_not_exists`, an existing tag is only a note.
 fn report_existing(error: Error, tag: &str, if_not_exists: bool) -> Result<(), Failure> {
     match error.store() {
         // In a table of others, the collation may find a tag of another name.

@@ -88,8 +88,8 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
 /// How often to check whether a server has anything left to issue.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Closes the signals once all names have lost their leases. A server with other names or with tags goes on with these,
-/// because a new start may find no database.
+/// Closes the signals once all names have lost their leases. If any other name or a tag can still issue ids, the server
+/// runs on, because a new start may find no database.
 fn end_when_lost(names: Names, signals: Handle) {
     thread::spawn(move || {
         while !signals.is_closed() {

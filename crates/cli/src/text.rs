@@ -32,7 +32,7 @@ pub fn span(time: Duration) -> String {
     }
 }
 
-/// Formats a time that may be unknown.
+/// Formats a time; `-` if unknown.
 pub fn instant(time: Option<Timestamp>) -> String {
     time.map_or_else(|| "-".into(), |time| time.to_string())
 }

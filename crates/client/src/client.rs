@@ -54,7 +54,7 @@ impl Client {
         };
         if let Some(mut connection) = self.connection.take() {
             let done = connection.ids(name, count, out);
-            // Otherwise, it was already broken, or the server stopped meanwhile.
+            // If it broke, it was idle too long or the server restarted: reconnect below.
             if !matches!(done, Err(ClientError::Broken(_))) {
                 self.keep(connection, &done);
                 return done;

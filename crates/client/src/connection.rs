@@ -26,7 +26,7 @@ pub enum Address {
     Tcp(Vec<SocketAddr>),
 }
 
-/// A socket.
+/// A TCP or Unix stream.
 trait Stream: Read + Write + Debug + Send + Sync + UnwindSafe + RefUnwindSafe {}
 
 impl Stream for TcpStream {}

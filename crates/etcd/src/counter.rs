@@ -73,7 +73,7 @@ impl Counter {
             }
         };
         match greatest {
-            // Somebody deleted the counter, or restored it alone, and so took back worker ids.
+            // The counter was deleted, or restored alone, and would repeat worker ids.
             Some(id) if counter.version == 0 || counter.newest() < greatest => {
                 Err(went_back(&counter.key, id))
             }

@@ -29,7 +29,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The first key that was read, if there is one.
+    /// Returns the first key that was read.
     pub fn first(self) -> Option<KeyValue> {
         self.reads.into_iter().flatten().next()
     }
@@ -98,7 +98,7 @@ pub fn get_last(prefix: &str) -> Value {
            "limit": "1", "sort_order": "DESCEND", "sort_target": "KEY"}})
 }
 
-/// Reads an answer; `None` if etcd's gateway would not give it.
+/// Reads an answer; `None` if it is not one of etcd's gateway.
 pub fn answer(body: &Value) -> Option<Answer> {
     let mut reads = Vec::new();
     for response in body["responses"].as_array().into_iter().flatten() {
@@ -126,7 +126,7 @@ fn key_value(body: &Value) -> Option<KeyValue> {
     })
 }
 
-/// The gateway writes 64-bit numbers as strings. Something in between may write them anew, as numbers.
+/// The gateway writes 64-bit numbers as strings; a proxy may turn them into numbers.
 fn number<T: FromStr>(value: &Value) -> Option<T> {
     value.as_str().map_or_else(|| value.to_string().parse().ok(), |text| text.parse().ok())
 }

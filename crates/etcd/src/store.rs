@@ -12,7 +12,7 @@ use uidring_store::url::host_and_port;
 use uidring_store::{Credentials, ServerError, TableError};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
-/// Below these parts of a key are worker ids alone. No prefix has them.
+/// The parts of a key that come before a worker id. No prefix contains them.
 pub const FOLDERS: [&str; 2] = ["nodes", "leases"];
 
 /// An etcd cluster (3.4 or later), and a prefix of all keys, `/uidring/` by default. Each prefix has its own worker
@@ -170,7 +170,7 @@ impl EtcdStore {
         }
     }
 
-    /// `counter`, `range`, the `layout`, which all leases share, or the folders `nodes/` and `leases/`.
+    /// Returns a key (`counter`, `range`, or `layout`, which all leases share), or a folder (`nodes/`, `leases/`).
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }

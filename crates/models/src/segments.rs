@@ -70,7 +70,7 @@ impl Mutation {
 }
 
 /// A load's UPDATE and COMMIT: reserves `from..to` if `max_id` is still `from`. The SELECT's lock is not modeled,
-/// because the UPDATE does not rely on it (`crates/mysql/src/segments/rows.rs`).
+/// because the UPDATE does not rely on it (`crates/store/src/server/segments/load.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reserve<S: Scale = Small> {
     /// The generator that asks.

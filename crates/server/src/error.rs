@@ -77,14 +77,14 @@ pub enum Unissued {
     /// The client is gone.
     #[error(transparent)]
     Gone(#[from] io::Error),
-    /// The name has none.
+    /// The name has no ids, or none now.
     #[error(transparent)]
     Failed(#[from] IssueError),
 }
 
 error_traits!(Unissued);
 
-/// Why a request has no other answer.
+/// Why a request is not answered as asked.
 pub enum Refusal<K> {
     /// The client is gone.
     Gone(io::Error),

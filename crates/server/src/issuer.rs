@@ -20,7 +20,7 @@ pub enum Issuer {
     Segment(SegmentHandle),
 }
 
-/// Not the generator's ring, nor all tags of a table.
+/// Leaves out the generator's ring and the other tags of the table.
 impl fmt::Debug for Issuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -66,7 +66,7 @@ pub struct Seats {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// By number.
+    /// The taken seats, by number.
     seats: HashMap<u64, Arc<Seat>>,
     last: u64,
     draining: bool,

@@ -22,7 +22,7 @@ impl NameCounters {
         self.errors[protocol as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request for ids.
+    /// Counts a request for ids, as issued or failed.
     pub fn count<T, E>(&self, protocol: Protocol, ids: u64, done: &Result<T, E>) {
         match done {
             Ok(_) => self.issued(protocol, ids),

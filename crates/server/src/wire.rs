@@ -21,7 +21,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
-/// The request at the front of some bytes and its length, or why there cannot be one; `None` if it is incomplete.
+/// A request and its length; `None` if it is incomplete; else why the bytes are no request.
 pub type Parsed<T, E = String> = Result<Option<(T, usize)>, E>;
 
 /// The length of the answered request; `None` if it is incomplete.
@@ -47,7 +47,7 @@ pub trait Session {
 pub async fn serve<T: Session>(mut stream: impl Stream, place: &Place, session: &mut T) {
     // On an error, the client is gone or was told why.
     let _ = converse(&mut stream, place, session).await;
-    // Only amid a request: otherwise the client would take this for the answer to its next one.
+    // Only in the middle of a request. Otherwise the client would take this for the next answer.
     if place.farewell() == Some(Farewell::Slow) {
         write_at_once(&mut stream, &T::goodbye()).await;
     }

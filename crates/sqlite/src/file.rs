@@ -45,7 +45,7 @@ pub struct StoreFile {
 pub struct Kind {
     pub what: &'static str,
     pub default_name: &'static str,
-    /// What a start gets from the file, as a clause that ends before "from".
+    /// The start of a message's clause, as in "worker ids come from".
     pub given: &'static str,
     /// The command that creates it.
     pub command: &'static str,
@@ -80,7 +80,7 @@ impl StoreFile {
         }
     }
 
-    /// Returns what errors of tables call the file.
+    /// Returns the file's name in errors of tables.
     pub fn place(&self) -> String {
         self.path.display().to_string()
     }
@@ -193,7 +193,7 @@ impl StoreFile {
         self.write_if(opened, |_| true, work)
     }
 
-    /// Like [`write`](Self::write), but rolls back what `commits` refuses.
+    /// Like [`write`](Self::write), but rolls back unless `commits` accepts the result.
     pub fn write_if<T>(
         &self,
         opened: &mut Opened,

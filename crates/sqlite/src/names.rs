@@ -17,7 +17,7 @@ use super::volume;
 
 /// What is known of a file's names while one of its tables is in use.
 ///
-/// The flag is Relaxed: it orders no other reads. A `Once` would make a forked child wait for a thread of its parent.
+/// The flag is Relaxed: it orders no other reads.
 #[derive(Debug, Default)]
 pub struct Names {
     /// The file had a single name when it was checked. A later one is allowed here, because processes that use it are
@@ -27,7 +27,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Refuses a file with a second name. Warns once instead if the name appeared while the file was in use.
+    /// Refuses a file with a second name. Warns instead, once per process, if the name appeared while the file was in
+    /// use.
     pub fn check(&self, path: &Path) -> Result<(), Problem> {
         let Some(found) = second_name(path) else {
             self.was_alone.store(true, Ordering::Relaxed);

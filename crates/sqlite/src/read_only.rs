@@ -46,5 +46,5 @@ fn unlogged(path: &Path) -> Option<(SystemTime, u64)> {
     Some((found.modified().ok()?, found.len()))
 }
 
-/// What a path may have in SQLite's URI as it is, besides letters and digits.
+/// Characters that SQLite's URIs need not encode, besides letters and digits.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.');

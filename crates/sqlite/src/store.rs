@@ -147,7 +147,7 @@ impl SqliteStore {
     pub(crate) fn file(&self, kind: &'static Kind) -> StoreFile {
         let StoreFile { path, is_default, .. } = &self.workers;
         let path = if *is_default { path.with_file_name(kind.default_name) } else { path.clone() };
-        // Each table finds out by itself whether the file has a second name.
+        // Each table checks for a second name itself.
         StoreFile { kind, path, names: Arc::default(), ..self.workers.clone() }
     }
 }

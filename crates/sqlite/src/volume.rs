@@ -31,7 +31,7 @@ const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
 ///
 /// # Errors
 ///
-/// Why others would hand out the same ids, or an older state of the file could come back.
+/// Says how ids could repeat: others would hand out the same ones, or an older state could return.
 pub fn doubt(file: &Path, keeps: Keeps) -> Result<Option<String>, String> {
     let folder = file.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
     let folder = folder.unwrap_or_else(|| PathBuf::from("/"));

@@ -35,7 +35,7 @@ pub enum TableError {
     RangeRefused {
         /// The store's place.
         place: String,
-        /// The range to record.
+        /// The range to record, or the recorded one that a start ignores.
         range: WorkerRange,
         /// What is in its way.
         why: RangeRefusal,
@@ -118,7 +118,7 @@ pub enum TableError {
         why: &'static str,
     },
 
-    /// An argument or an environment variable is wrong.
+    /// An argument, an environment variable or a file's text is wrong.
     #[error("{problem}")]
     Invalid {
         /// What is wrong. It repeats nothing that may be secret.

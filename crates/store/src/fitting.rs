@@ -11,7 +11,7 @@ use crate::range::WorkerRange;
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fitting {
-    /// The layout's greatest.
+    /// The layout's greatest worker id.
     pub max: u64,
     /// The store's range.
     pub range: Option<WorkerRange>,
@@ -82,7 +82,7 @@ impl Fitting {
     }
 }
 
-/// No worker id is free now.
+/// Why no worker id is free now.
 #[derive(Clone, Debug, Default)]
 pub struct Shortage {
     /// How many have a lease, held or not. Starts without a lease have used up the others.
@@ -91,7 +91,7 @@ pub struct Shortage {
     pub held: u64,
     /// How soon the first of these leases ends, unless it is renewed.
     pub ends_in: Option<Duration>,
-    /// Worker id and horizon tick of the free row that was used least far ahead of the clock, but too far.
+    /// Worker id and horizon tick of the free row that is the least too far ahead of the clock.
     pub ahead: Option<(u64, u64)>,
     /// What is wrong with an unusable free row, if any.
     pub flaw: Option<String>,

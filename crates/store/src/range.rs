@@ -89,7 +89,7 @@ pub struct NoWorkerRange;
 
 error_traits!(NoWorkerRange);
 
-/// Why a range was not recorded.
+/// Why a range cannot be recorded, or is not obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeRefusal {
     /// Another range is recorded.

@@ -110,7 +110,7 @@ impl NewSegmentTag {
     ///
     /// # Errors
     ///
-    /// [`TableError::Invalid`](crate::TableError::Invalid).
+    /// [`TableError::Invalid`](crate::TableError::Invalid) if it is longer.
     pub fn description(mut self, description: impl Into<String>) -> Result<Self, Error> {
         let description = description.into();
         check_length("description", &description, 0, DESCRIPTION_CHARS)?;

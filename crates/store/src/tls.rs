@@ -11,7 +11,7 @@ use rustls::{
 /// panics.
 pub fn choose_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails if another thread was faster, and then there is a default.
+        // Fails only if another thread was faster, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -184,7 +184,7 @@ impl CacheFile {
         });
         fields["checksum"] = checksum(&fields);
         let fresh = beside(&self.path, ".new");
-        // A process was killed while writing it. It is never used, because it may be another's by now.
+        // Left by a process killed while writing. Never reused: another user may have replaced it.
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}

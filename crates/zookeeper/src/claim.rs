@@ -224,7 +224,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             // The two nodes are always written together. A later timestamp means that somebody without reservations
             // wrote it, and may issue ids until the next one.
             Some((reserved, other)) if is_new || other.mzxid >= stat.mzxid => reserved.until,
-            // A bounded instance would not leave it like this.
+            // A bounded instance never leaves this state.
             _ if is_bounded => {
                 return Err(registry.corrupt(format!(
                     "node {node} was written by another program, or by hand, which may have issued ids that are not \

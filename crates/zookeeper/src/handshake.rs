@@ -1,4 +1,4 @@
-//! Connections with TLS, and handshakes of our own, to learn why the client's fail. The client retries without telling.
+//! Connections with TLS, and handshakes of our own, to learn why the client's fail. The client retries silently.
 
 use std::future;
 use std::io::{self, ErrorKind, Read, Write};
@@ -26,7 +26,7 @@ pub async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
     let prepared = servers.tls.prepare();
     let (options, config) =
         prepared.map_err(|cause| registry.caused(Denied, "TLS cannot be used", cause))?;
-    // They appear nowhere else, because no path has an empty part.
+    // The prefix occurs only before servers, because no path has an empty part.
     let hosts = servers.text.replace(TLS, "");
     let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
     let mut refusal = None;

@@ -123,7 +123,7 @@ impl Registry {
         self.caused(kind, problem, error)
     }
 
-    /// The error after the time limit.
+    /// The error if there is no session in time.
     pub fn no_session(&self, ports: &str) -> ZooKeeperError {
         let limit = self.servers.connect_limit();
         self.unreachable(format!(

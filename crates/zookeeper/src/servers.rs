@@ -154,7 +154,7 @@ impl ZooKeeperServers {
         self
     }
 
-    /// How long connecting may take. The client's own limit is the session timeout.
+    /// How long connecting may take. The client itself gives up after the session timeout.
     pub(super) fn connect_limit(&self) -> Duration {
         self.connect_deadline.min(self.session_timeout)
     }

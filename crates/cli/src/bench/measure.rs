@@ -20,7 +20,7 @@ pub fn measure<'a>(
     let baseline = contestants.iter().position(is_baseline).unwrap_or(0);
     let new = |of| Figures { of, rounds: Vec::new(), ids: 0, latency: histogram() };
     let mut figures: Vec<Figures<'_>> = contestants.iter().map(new).collect();
-    // The order alternates, so that none profits from always running after the same one.
+    // The order alternates, so that no contestant always runs after the same one.
     let mut turns: Vec<usize> = (0..contestants.len()).collect();
     // Round 0 is not counted: in it, caches, branch predictors and clock rates settle.
     for round in 0..=plan.rounds {

@@ -17,7 +17,7 @@ const TO_SWITCH: u32 = 90;
 /// How many days to look ahead.
 const DAYS: usize = 365_000;
 
-/// How a layout can follow another one: all new uids are above all old ones if the switch is on one of these days.
+/// How a layout can follow another: on which days to switch, so that all new uids are above all old ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Succession {
     /// The layout with an earlier epoch that has to be used instead, if any.
@@ -28,7 +28,7 @@ pub struct Succession {
 }
 
 /// Compares what the new layout issues on each day from tomorrow on with all that the old one can have issued by the
-/// end of that day. Returns `None` if the new uids never are above, whatever the epoch.
+/// end of that day. Returns `None` if the new uids are never above, whatever the epoch.
 pub fn succession(old: &Layout, new: &Layout, now: Timestamp) -> Option<Succession> {
     let tomorrow = day_of(now).saturating_add(DAY);
     if let Some((first, end)) = days_above(old, new, tomorrow) {

@@ -27,7 +27,7 @@ pub struct Access {
 
 #[derive(PartialEq)]
 struct Tls {
-    /// The files, as the flags name them.
+    /// The paths of certificate and key, as given.
     paths: [PathBuf; 2],
     certificates: Vec<u8>,
     key: Vec<u8>,
@@ -81,7 +81,7 @@ impl Access {
         if self.tls.as_ref() == Some(&read) {
             report::note("SIGHUP: certificate and key are as they were");
         } else {
-            // Refuse a certificate that clients reject now, if they accept the present one.
+            // Refuse a certificate that clients would reject, if they accept the present one.
             if let Some(problem) = read.problem()?
                 && let Some(present) = &self.tls
                 && present.problem()?.is_none()

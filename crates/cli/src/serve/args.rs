@@ -142,8 +142,8 @@ pub struct LimitArgs {
     pub slow: Duration,
 }
 
-/// Lets an environment variable stand in for a setting of the server; those of generators are in the URL. Leaves limits
-/// out of the lists of flags.
+/// Gives each setting of the server an environment variable; settings of generators are in the URL. Hides the limits,
+/// which the help lists in a table.
 fn adjusted(flag: Arg) -> Arg {
     let heading = flag.get_help_heading();
     let is_limit = heading == Some(HEADING);

@@ -162,7 +162,8 @@ impl Settings {
     }
 }
 
-/// Returns a setting as a flag; none for `false`. Refuses a flag that is no setting, and a value that it cannot have.
+/// Returns a setting as a flag; `None` for `false`. Fails if there is no such setting, or the value is of the wrong
+/// type.
 fn flag_of(command: &Command, key: &str, value: &Value) -> Result<Option<String>, String> {
     let mut flags = command.get_arguments();
     let flag = flags.find(|flag| flag.get_long() == Some(key) && !NOT_SETTINGS.contains(&key));

@@ -217,7 +217,7 @@ pub fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
 
 /// The store whose segments are served: that of the worker ids, unless it has no segments or belongs to one pod.
 fn segments_of(options: &Options) -> Result<Option<Box<dyn AnyStore>>, Failure> {
-    // Each pod's file would hand out the same ones.
+    // Each pod's file would hand out the same ids.
     let has_none = [WorkerKind::Chosen, WorkerKind::Registered, WorkerKind::Ordinal];
     if has_none.contains(&options.worker_kind()) {
         return Ok(None);

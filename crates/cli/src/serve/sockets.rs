@@ -49,7 +49,7 @@ impl Drop for Sockets {
 const MAX_SOCKET_PATH: usize = 107;
 
 /// The protocols over TCP, each with its requested place and its default port. Requested places come first, so that no
-/// default port takes one of them. Thrift, which has no passwords, is not served by default if the server has one.
+/// default port takes one of them. By default, Thrift is not served if there is a password, because it cannot send one.
 fn tcp_places(args: &ServeArgs) -> [(Protocol, Option<&Place>, u16); 3] {
     let nowhere = args.password_file.is_some().then_some(&Place::Nowhere);
     let mut places = [

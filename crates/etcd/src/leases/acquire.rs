@@ -20,8 +20,7 @@ const READINGS: usize = 64;
 /// How many rows are tried before reading again. If many start at once, most rows that were read are soon taken.
 const TRIES: usize = 4;
 
-/// The row that was taken, for the common code of leases and as this engine has it. The holder's first renewal compares
-/// the cluster's id, too.
+/// The row taken: for the common lease code, and as this engine stores it.
 pub type Taken = (LeasedRow, Row);
 
 /// Takes a free lease, or adds one.

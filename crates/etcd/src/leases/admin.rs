@@ -64,7 +64,7 @@ pub fn free(client: &mut Client, worker_id: u64) -> Changed {
         return Ok(Some((true, found)));
     }
     if found.state == State::Held {
-        // Two hosts' clocks decide here, and may be wrong. So an apparently expired lease is watched.
+        // This compares two hosts' clocks, which may be wrong. So watch a lease that seems expired.
         if SystemClock.now() <= found.renewed.saturating_add(found.patience()) {
             return Ok(Some((false, found)));
         }

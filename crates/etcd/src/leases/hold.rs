@@ -45,8 +45,8 @@ impl RowStore for Holder {
 
 impl Holder {
     /// Writes the key unless somebody else has changed it. `known` must be what this holder wrote last, because its
-    /// revision lets the write pass. If an earlier attempt changed the key and its answer was lost, this goes on from
-    /// there, or is done.
+    /// revision lets the write pass. If an earlier attempt wrote the key and its answer was lost, continues from what
+    /// it wrote, or is done.
     fn change(
         &mut self,
         row: &LeasedRow,

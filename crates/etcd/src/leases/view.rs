@@ -25,7 +25,7 @@ pub struct View {
 }
 
 struct Seen {
-    /// A lease, or what is wrong with an unusable one. Nobody gets that.
+    /// A lease, or why it is unusable. Nobody may take an unusable one.
     row: Result<Row, String>,
     /// When the answer that first showed this revision had arrived.
     since: Moment,

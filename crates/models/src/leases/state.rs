@@ -95,8 +95,8 @@ pub struct Row<S: Scale = Small> {
 /// A request to the store. It does the same whenever it is performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Request<S: Scale = Small> {
-    /// Takes a row if it is still as read (`crates/mysql/src/leases/acquire.rs`). SQLite reads and takes it at once;
-    /// here nothing comes between.
+    /// Takes a row if it is still as read (`crates/store/src/server/leases/take.rs`). SQLite reads and takes it at
+    /// once; here nothing comes between.
     Take {
         /// The owner that asks.
         owner: u8,
@@ -107,7 +107,7 @@ pub enum Request<S: Scale = Small> {
         /// The row's horizon as read.
         horizon: Option<S::Number>,
     },
-    /// Renews a lease (`crates/mysql/src/leases/hold.rs`, `crates/sqlite/src/leases/rows.rs`).
+    /// Renews a lease (`crates/store/src/server/leases/hold.rs`, `crates/sqlite/src/leases/rows.rs`).
     Renew {
         /// The owner that asks.
         owner: u8,

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 pub const TEXT: &str = "text/plain; charset=utf-8";
 pub const JSON: &str = "application/json";
 
-/// What to answer. It becomes a response when the request is no longer needed.
+/// What to answer. Becomes a response last, because that reuses the request's memory.
 pub struct Answer {
     status: StatusCode,
     kind: &'static str,

@@ -15,7 +15,7 @@ const PIECE: usize = 32 * 1024;
 pub enum Body {
     /// Bytes, sent in pieces, and the permit for their memory if they may be many.
     Bytes(Bytes, Option<Room>),
-    /// A watcher's events, until the connection ends.
+    /// A watcher's events, until the watcher leaves or the server stops.
     Events(Events),
 }
 

@@ -24,7 +24,7 @@ impl wire::Session for Session {
                 if !self.answer_at_once(&words, answers.bytes) {
                     self.hear(&words, answers).await?;
                 }
-                // Requests with very many words are rare.
+                // Do not keep the memory of a request with very many words; such requests are rare.
                 if args.len() <= 16 {
                     self.args = args;
                 }
@@ -57,8 +57,8 @@ impl wire::Session for Session {
 }
 
 impl Session {
-    /// Answers `INCR name`, `UID.NEXT name` and `GET name` if the id is ready, and returns whether it did. Most requests
-    /// are such, and need no future.
+    /// Answers `INCR name`, `UID.NEXT name` and `GET name` if the id is ready, and returns whether it did. Most
+    /// requests are like this, and need no future.
     #[inline]
     fn answer_at_once(&mut self, words: &Words<'_>, out: &mut Vec<u8>) -> bool {
         let is_integer = match words.command() {

@@ -25,8 +25,8 @@ impl Args {
     }
 }
 
-/// Finds the request at the front, and its words. Returns its length, or `None` if it is incomplete. Without words, it
-/// is empty.
+/// Finds the request at the front, and its words. Returns its length, or `None` if it is incomplete. An empty request
+/// has no words.
 pub fn request(bytes: &[u8], args: &mut Args) -> Result<Option<usize>, &'static str> {
     args.0.clear();
     if bytes.first() != Some(&b'*') {

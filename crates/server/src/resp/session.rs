@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Answers why a request has no other answer.
+    /// Writes the error of a refused request.
     #[inline]
     pub fn answer_refusal(&mut self, done: Done, out: &mut Vec<u8>) -> io::Result<()> {
         done.or_else(|refusal| {

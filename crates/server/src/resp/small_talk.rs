@@ -113,7 +113,7 @@ impl Session {
             }
             (b"REPLY", 2) if words.is(1, "OFF") => self.replies = Replies::Off,
             (b"REPLY", 2) if words.is(1, "SKIP") => {
-                // Without answers, there is none to skip.
+                // With answers off, there is nothing to skip.
                 if self.replies == Replies::On {
                     self.replies = Replies::Skip;
                 }
@@ -228,6 +228,6 @@ fn describe(reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)) {
     }
     reply.set(1);
     reply.simple("@fast");
-    // No tips for clients, no more about the positions of names, and no subcommands.
+    // No tips, key specifications or subcommands.
     (0..3).for_each(|_| reply.set(0));
 }

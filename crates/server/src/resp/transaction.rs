@@ -42,7 +42,7 @@ impl Session {
             (name, _) => {
                 let queued = self.queue(name, words);
                 if let (Err(_), Some(transaction)) = (&queued, &mut self.transaction) {
-                    // Free the memory: nothing of it is needed.
+                    // Free its memory; nothing in it will run.
                     let nothing = Transaction::begun_at(transaction.begun);
                     *transaction = Transaction { is_broken: true, ..nothing };
                 }

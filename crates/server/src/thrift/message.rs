@@ -47,8 +47,8 @@ pub fn front(bytes: &[u8], limit: usize) -> Parsed<&[u8]> {
     Ok(frame.map(|frame| (frame, LENGTH + length)))
 }
 
-/// Reads the call in a frame: its head, and the string with field id 1, which only `get_id` has. Fails without a
-/// readable head.
+/// Reads the call in a frame: its head, and the string with field id 1, which only `get_id` has. Fails if the head
+/// cannot be read.
 pub fn read(frame: &[u8]) -> Result<(Head, Result<Option<String>, ApplicationError>), String> {
     let limits = TConfiguration::builder()
         .max_string_size(Some(frame.len()))

@@ -1,4 +1,4 @@
-//! How a holder uses the table `UIDRING_LEASE`.
+//! Leases in a file: acquired, renewed and released.
 
 use std::mem;
 use std::process;
@@ -36,7 +36,7 @@ pub struct FileLease {
     process: u32,
 }
 
-/// The first renewal follows the acquisition at once. Reopening the file takes longer than the rest.
+/// The first renewal follows at once, and reopening the file would take longer than the rest of it.
 const STAYS_OPEN: Duration = Duration::from_secs(1);
 
 impl FileLease {
@@ -95,7 +95,7 @@ impl FileLease {
             ))
         });
         if is_first {
-            // Closing writes the log back into the file. Nobody should wait for that.
+            // Closing writes the log back. Do it on another thread, so that the caller need not wait.
             let close = move || drop(opened);
             let _ = thread::Builder::new().name("uidring-sqlite".into()).spawn(close);
         }
@@ -153,7 +153,7 @@ impl RowStore for FileLease {
             "LEASE_END = NULL, TOKEN = TOKEN + 1, HORIZON_TICK = ?2, HORIZON_SEQUENCE = ?3, RENEWED = {}",
             DIALECT.now
         );
-        // Release even into an older file that has lost its count: the last horizon belongs there.
+        // Release even if the file has lost the confirmed horizon: the last one belongs there.
         let held = LeasedRow { confirmed: None, ..row.clone() };
         self.change(&held, last, &free)
     }

@@ -33,7 +33,7 @@ struct Call<'a> {
     segments: &'a SqliteSegments,
     /// The connection, which the first load opens.
     opened: Option<Opened>,
-    /// A failure that may pass. The file's lock is the same for all tags, so wait for it only once.
+    /// Set after a failure that may pass. All tags share the file's lock, so wait for it once per call.
     busy: Option<Error>,
 }
 

@@ -82,8 +82,8 @@ impl LeasedRow {
         self.before.map(compose).transpose()
     }
 
-    /// Says why this process no longer holds the row, by the owner, token and horizon tick of the present row; `None`
-    /// if it still does.
+    /// Returns why this process no longer holds the row, given the row's present owner, token and horizon tick; `None`
+    /// if it still holds it.
     pub fn loss(&self, present: Option<(&str, i64, Option<u64>)>) -> Option<String> {
         let Some((owner, now, tick)) = present else { return Some("its row is gone".into()) };
         let token = self.token;
@@ -98,7 +98,7 @@ impl LeasedRow {
         (tick < self.confirmed).then(|| self.lost_commits(tick))
     }
 
-    /// Says that the store confirmed more to this holder than the row has, whose horizon is this tick.
+    /// Says that the row's horizon, at this tick, is below what the store confirmed.
     pub fn lost_commits(&self, found: Option<u64>) -> String {
         let confirmed = self.confirmed.unwrap_or(0);
         let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
@@ -114,7 +114,7 @@ pub fn unreadable(why: &str) -> String {
     format!("its row cannot be read: {why}")
 }
 
-/// Says why a row is lost if another server answers than the one that it was taken from.
+/// Says that the lease is lost because another server answers.
 pub fn other_server() -> String {
     format!(
         "another server answers than the one that it was taken from: that may be a failover which has lost commits; \
@@ -133,7 +133,7 @@ pub struct RowLease<S: RowStore> {
     location: String,
     /// A forked child, which has another id, must not touch the store.
     process: u32,
-    /// Neither renewed, after which uids may have been issued, nor released.
+    /// True until the first renewal, after which uids may have been issued, or the release.
     is_unused: bool,
 }
 

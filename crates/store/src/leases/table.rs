@@ -29,10 +29,10 @@ pub trait LeaseTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoFreeWorkerId`] if no worker id of the layout is free after
-    /// [`wait_for`](LeaseOptions::wait_for), or [`Error::UsedAhead`] if all that are free were used too far ahead of
-    /// this host's clock; [`TableError::LeaseTableLayout`] if the table is for another layout;
-    /// [`Error::OptionOutOfRange`]; [`TableError::Invalid`]; [`Error::ClockBeforeEpoch`];
+    /// [`TableError::NoFreeWorkerId`] if no worker id of the layout is free after [`wait_for`](LeaseOptions::wait_for),
+    /// or [`Error::UsedAhead`] if all that are free were used too far ahead of this host's clock;
+    /// [`TableError::LeaseTableLayout`] if the table is for another layout; [`Error::OptionOutOfRange`];
+    /// [`TableError::Invalid`] if the environment names only half a node; [`Error::ClockBeforeEpoch`];
     /// [`Error::LayoutExhausted`]; the store's error.
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error>;
 
@@ -129,7 +129,7 @@ impl LeaseRow {
         Some(self.layout.parse::<Layout>().ok()?.time_of(tick))
     }
 
-    /// Adds the columns `HORIZON_TICK` and `HORIZON_SEQUENCE` to the others, if the row can be used.
+    /// Sets the horizon from its columns, if the row is sound.
     ///
     /// # Errors
     ///

@@ -12,7 +12,8 @@ use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::Login;
 use crate::url::Url;
 
-/// An engine by its type: the form of its URLs, and how to set the driver's options.
+/// An engine by its type: the form of its URLs, and how to set the driver's options. `Debug` shows no more than
+/// `Display`.
 pub trait Engine: Connector + Clone + fmt::Debug {
     /// The form of its URLs.
     const URL: ServerUrl;
@@ -44,8 +45,8 @@ pub trait Engine: Connector + Clone + fmt::Debug {
     fn show(&mut self, identity: ClientIdentity);
 }
 
-/// How to reach the servers of an engine by its driver. `Display` and `Debug` show only hosts, ports and database: the
-/// driver's options would show the user or the password.
+/// How to reach the servers of an engine by its driver. `Display` shows only hosts, ports and database: the driver's
+/// options would show the user or the password.
 #[async_trait]
 pub trait Connector: Send + Sync + fmt::Display + 'static {
     /// The server's common name.

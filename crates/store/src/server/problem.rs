@@ -69,13 +69,13 @@ pub struct Failure {
     pub state: State,
     /// Whether the server answered. Then the connection is good, and only the statement failed.
     pub is_answer: bool,
-    /// What to do, and what went wrong unless the cause says so. The table and the engine fill in its placeholders.
+    /// What to do, and what went wrong unless the cause says so. Has placeholders for the table and the login.
     pub advice: Cow<'static, str>,
     /// What the driver, the server or the system said.
     pub cause: Option<Cause>,
 }
 
-/// Stands in an advice for the engine's advice on failed logins.
+/// Placeholder in an advice for `Connector::login_advice`.
 pub const LOGIN: &str = "{login}";
 
 /// What a driver's error means.

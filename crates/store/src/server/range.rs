@@ -15,7 +15,7 @@ use crate::{RangeRefusal, WorkerRange};
 const RANGE: &str = "SELECT FIRST_ID, LAST_ID FROM UIDRING_RANGE";
 
 /// Returns the range. The transaction's first statement must have read `WORKER_NODE` and
-/// [`HAS_RANGE`](Session::HAS_RANGE), which gave `has_range`.
+/// [`has_range`](Session::has_range), whose value is passed here.
 pub async fn recorded(session: &mut dyn Session, has_range: bool) -> Done<Option<WorkerRange>> {
     if !has_range {
         return Ok(None);

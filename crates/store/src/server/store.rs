@@ -160,13 +160,13 @@ impl<E: Engine> ServerStore<E> {
         self
     }
 
-    /// Returns what clients need of it.
+    /// Returns the server without its engine's type.
     pub fn server(&self) -> Server {
         Server { engine: Arc::new(self.engine.clone()), settings: self.settings.clone() }
     }
 }
 
-/// What clients need of a [`ServerStore`], whatever its engine.
+/// A server as clients see it, whatever its engine.
 #[derive(Clone)]
 pub struct Server {
     /// The driver, with its options.
