@@ -37,16 +37,19 @@ use crate::wire::{self, Stream};
 const SMALLEST_BUFFER: usize = 8192;
 
 pub async fn serve(stream: impl Stream, place: &Arc<Place>, shared: &Arc<Shared>) {
-    let service = service_fn(|request: hyper::Request<Incoming>| async {
+    let service = service_fn(|request: hyper::Request<Incoming>| {
         let begin = Instant::now();
-        // No path reads a body. Hyper skips a short one, and closes the connection after answering a long one.
+        // No path reads a body. Hyper skips one that has arrived, and otherwise closes the connection after the answer.
+        // Drop it here: only before the future does hyper also say `connection: close`.
         let asked = Asked(request.into_parts().0);
-        let (Ok(answer) | Err(answer)) = route(shared, place, &asked).await;
-        let response = answer.into_response(asked);
-        let status = response.status();
-        let errors = u64::from(status.is_client_error() || status.is_server_error());
-        shared.counters(Protocol::Http).answered(1, errors, begin.elapsed());
-        Ok::<_, Infallible>(response)
+        async move {
+            let (Ok(answer) | Err(answer)) = route(shared, place, &asked).await;
+            let response = answer.into_response(asked);
+            let status = response.status();
+            let errors = u64::from(status.is_client_error() || status.is_server_error());
+            shared.counters(Protocol::Http).answered(1, errors, begin.elapsed());
+            Ok::<_, Infallible>(response)
+        }
     });
     // The seat ends slow and idle connections without a timer for each. When the server drains, reading ends as if the
     // client had closed its half, and `half_close` makes hyper answer what has arrived. No `pipeline_flush`: hyper does

@@ -26,7 +26,7 @@ pub async fn answer(shared: &Shared, asked: &Asked) -> Answered {
     name.counters.count(Protocol::Http, count as u64, &filled);
     let room = filled.map_err(answer::not_issued)?;
     let text = text(name.text(), format, &ids);
-    Ok(Answer::new(format.kind(), Body::Bytes(text.into(), room)))
+    Ok(Answer::new(format.kind(), Body::with_room(text, room)))
 }
 
 /// Finds the requested name or the default one, or answers that there is none.

@@ -26,7 +26,7 @@ pub fn answer(shared: &Shared, room: Room) -> Answer {
     let mut text = recorder.handle().render();
     histograms(shared, &mut text);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    Answer::new(kind, Body::Bytes(text.into(), Some(room)))
+    Answer::new(kind, Body::with_room(text, Some(room)))
 }
 
 /// How many names have their own series, in the order in which the server learned of them. The others share one, so

@@ -132,7 +132,7 @@ impl Table {
 
     fn answer(mut self, room: Room) -> Answer {
         self.0.push_str("</tbody>\n</table>\n</html>\n");
-        answer::page(POLICY, Body::Bytes(self.0.into(), Some(room)))
+        answer::page(POLICY, Body::with_room(self.0, Some(room)))
     }
 }
 

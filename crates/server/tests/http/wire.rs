@@ -46,6 +46,19 @@ fn a_connection_is_kept_for_many_requests() {
     }
 }
 
+/// Otherwise a client that keeps connections sends its next request into one that the server closes.
+#[test]
+fn an_answer_before_the_requests_body_announces_the_end_of_the_connection() {
+    let served = Served::start(uids(48));
+    let mut stream = served.connect();
+    let head =
+        b"POST /api/snowflake/get/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
+    stream.write_all(head).expect("it reads");
+    let answer = read_all(&mut stream);
+    let answer = String::from_utf8(answer).expect("text").to_lowercase();
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+}
+
 #[test]
 fn a_pipeline_is_answered_in_order() {
     let served = Served::start(uids(41).with_segments(segments()));

@@ -59,7 +59,7 @@ impl FileLease {
         let sequence = horizon.map(|horizon| horizon.sequence.cast_signed());
         let update = format!(
             "UPDATE UIDRING_LEASE SET {set} WHERE WORKER_ID = ?4 AND OWNER = ?5 AND TOKEN = ?6
-             AND (?7 IS NULL OR HORIZON_TICK >= ?7)"
+             AND (?7 IS NULL OR TYPEOF(HORIZON_TICK) = 'integer' AND HORIZON_TICK >= ?7)"
         );
         let values = (seconds(self.lasts), tick, sequence, id, owner, token, confirmed);
         let place = self.file.place();
