@@ -1,16 +1,16 @@
 //! Messages on stderr: errors, warnings, notes, and the log of the libraries.
 
-use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::fmt::{self, Display, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, WeakProgressBar};
 use serde_json::json;
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use uidring::adapter::on_one_line;
@@ -137,9 +137,23 @@ struct Log;
 
 impl<S: Subscriber> Layer<S> for Log {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut text = String::new();
-        event.record(&mut DefaultVisitor::new(Writer::new(&mut text), true));
+        let mut text = Text(String::new());
+        event.record(&mut text);
         let level = *event.metadata().level();
-        say(level, &format!("{:.3} {level} ", SystemClock.now()), &text, "");
+        say(level, &format!("{:.3} {level} ", SystemClock.now()), &text.0, "");
+    }
+}
+
+/// The message of a record, and its other fields as `name=value`.
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let before = if self.0.is_empty() { "" } else { " " };
+        // Writing into a string cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.0, "{before}{value:?}"),
+            name => write!(self.0, "{before}{name}={value:?}"),
+        };
     }
 }
