@@ -143,24 +143,23 @@ fn is_gibberish(error: &io::Error) -> bool {
 }
 
 fn of_connection(error: &io::Error) -> (State, Cow<'static, str>) {
-    let state = match error.kind() {
+    const OTHER_SERVER: &str = "no connection; is this a MySQL server?";
+    let (state, advice) = match error.kind() {
         // The handshake failed: over TLS, or with something other than a MySQL server.
-        ErrorKind::InvalidData | ErrorKind::PermissionDenied => State::Lasting,
-        _ if is_gibberish(error) => State::Lasting,
-        _ => State::MayPass,
+        ErrorKind::InvalidData => (State::Lasting, OTHER_SERVER),
+        _ if is_gibberish(error) => (State::Lasting, OTHER_SERVER),
+        ErrorKind::PermissionDenied => (State::Lasting, "the connection failed"),
+        ErrorKind::ConnectionRefused => (State::MayPass, "no connection; is the server running?"),
+        ErrorKind::NotFound => {
+            (State::MayPass, "no connection; is the server running, and the socket its own?")
+        }
+        ErrorKind::UnexpectedEof => (State::MayPass, "the server closed the connection"),
+        _ => (State::MayPass, "the connection failed"),
     };
-    if tls_error(error).is_some() {
-        return (state, tls_failed(error).into());
+    match tls_error(error) {
+        Some(_) => (state, tls_failed(error).into()),
+        None => (state, advice.into()),
     }
-    let advice = match error.kind() {
-        ErrorKind::ConnectionRefused => "no connection; is the server running?",
-        ErrorKind::NotFound => "no connection; is the server running, and the socket its own?",
-        ErrorKind::UnexpectedEof => "the server closed the connection",
-        ErrorKind::InvalidData => "no connection; is this a MySQL server?",
-        _ if is_gibberish(error) => "no connection; is this a MySQL server?",
-        _ => "the connection failed",
-    };
-    (state, advice.into())
 }
 
 #[cfg(test)]
