@@ -42,9 +42,11 @@ impl<const N: usize> UidText<N> {
     }
 
     /// Writes `number` with leading zeros, from position `start` to the end.
-    fn encode(start: usize, mut number: u64, digits: &[u8]) -> Self {
+    // A constant base divides by multiplication.
+    #[inline]
+    fn encode<const BASE: usize>(start: usize, mut number: u64, digits: &[u8; BASE]) -> Self {
         let mut text = [b'0'; N];
-        let base = digits.len() as u64;
+        let base = BASE as u64;
         for digit in text[start..].iter_mut().rev() {
             *digit = digits[(number % base) as usize];
             number /= base;

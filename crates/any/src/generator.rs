@@ -137,6 +137,19 @@ impl AnyGenerator {
         }
     }
 
+    /// Fills the front of `out` with the ids that are ready, in increasing order, and returns how many. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_next_uid`](Self::try_next_uid), if not even one was ready.
+    pub fn try_fill(&self, out: &mut [Uid]) -> Result<usize, AnyTakeError> {
+        match self {
+            Self::Cached(generator) => Ok(generator.try_fill(out)?),
+            Self::Other(generator) => Ok(generator.as_uid_generator().try_fill(out)?),
+            Self::Segment(TagGenerator { tag, .. }) => Ok(try_fill(tag, out)?),
+        }
+    }
+
     /// Returns the time, worker id and sequence number of a uid.
     ///
     /// # Errors
@@ -237,9 +250,7 @@ fn fill(tag: &SegmentHandle, out: &mut [Uid]) -> Result<(), AnyFillError> {
         let ids = &mut ids[..portion.len()];
         let result = tag.fill(ids);
         let filled = result.as_ref().map_or_else(|failed| failed.filled, |()| ids.len());
-        for (out, id) in portion.iter_mut().zip(&ids[..filled]) {
-            *out = uid(*id);
-        }
+        copy(&ids[..filled], portion);
         result.map_err(|mut failed| {
             // A forked child has no valid ids: the parent has those of earlier portions, too.
             failed.filled = match failed.error {
@@ -251,4 +262,29 @@ fn fill(tag: &SegmentHandle, out: &mut [Uid]) -> Result<(), AnyFillError> {
         before += portion.len();
     }
     Ok(())
+}
+
+fn try_fill(tag: &SegmentHandle, out: &mut [Uid]) -> Result<usize, SegmentError> {
+    let mut ids = [0; PORTION];
+    let mut filled = 0;
+    for portion in out.chunks_mut(PORTION) {
+        match tag.try_fill(&mut ids[..portion.len()]) {
+            Ok(more) => {
+                copy(&ids[..more], portion);
+                filled += more;
+                if more < portion.len() {
+                    break;
+                }
+            }
+            Err(error) if filled == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(filled)
+}
+
+fn copy(ids: &[u64], out: &mut [Uid]) {
+    for (out, id) in out.iter_mut().zip(ids) {
+        *out = uid(*id);
+    }
 }

@@ -17,7 +17,7 @@ use crate::args::options::OptionFlags;
 use crate::args::url::{UrlArgs, wrong};
 use crate::failure::Failure;
 use crate::lines::{Format, lines};
-use crate::output::{Source, print};
+use crate::output::print;
 use crate::sink;
 
 /// The most ids to reserve at once. An interrupted run loses what it has reserved.
@@ -97,13 +97,13 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     let sink = sink::open(path)?;
     let open = || match prepared {
         Prepared::Segment(tag) => open_tag(tag, args.count),
-        prepared => Ok(Source { generator: prepared.open()?, tag: None }),
+        prepared => Ok(prepared.open()?),
     };
     print(args.count, lines, open, sink)
 }
 
 /// Opens the generator of this tag, for `count` ids.
-fn open_tag(prepared: PreparedTag, count: u64) -> Result<Source, Failure> {
+fn open_tag(prepared: PreparedTag, count: u64) -> Result<AnyGenerator, Failure> {
     let PreparedTag { store, tag, take_policy, deadline, .. } = prepared;
     // Longer, so that the store's own deadline comes first.
     let limit = TakePolicy::WaitFor(deadline + Duration::from_secs(1));
@@ -113,7 +113,7 @@ fn open_tag(prepared: PreparedTag, count: u64) -> Result<Source, Failure> {
         .depth(1)
         .max_depth(1)
         .build()?;
-    let handle = generator.tag(&tag).map_err(|error| match error {
+    let generator = TagGenerator::new(generator, &tag).map_err(|error| match error {
         SegmentError::UnknownTag(cause) => Failure::Failed(format!(
             "{}; `uidring segment create TAG --step S` creates one, `uidring segment list` shows \
              those that exist",
@@ -121,8 +121,7 @@ fn open_tag(prepared: PreparedTag, count: u64) -> Result<Source, Failure> {
         )),
         other => Error::from(other).into(),
     })?;
-    let generator = TagGenerator::new(generator, &tag).map_err(Error::from)?;
-    Ok(Source { generator: AnyGenerator::Segment(generator), tag: Some(handle) })
+    Ok(AnyGenerator::Segment(generator))
 }
 
 /// Loads as many ids as are wanted, at least the table's step.

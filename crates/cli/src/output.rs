@@ -9,7 +9,6 @@ use indicatif::ProgressBar;
 use uidring::Uid;
 use uidring::adapter::{interrupt_starts, starts_are_interrupted};
 use uidring::clock::{Clock, SystemClock};
-use uidring::segment::SegmentHandle;
 use uidring_any::AnyGenerator;
 
 use crate::ending;
@@ -33,43 +32,36 @@ const LONG_JOB: u64 = 20_000_000;
 /// From this many ids on, a summary says how far ahead of the clock they are. By default, that is two minutes.
 const MANY: u64 = 1_000_000;
 
-/// A generator whose ids are printed.
-pub struct Source {
-    pub generator: AnyGenerator,
-    /// The tag, if it is a generator of segments.
-    pub tag: Option<SegmentHandle>,
-}
-
 /// Opens a generator and prints `count` of its ids. If the generator or the program ends early, prints what has been
 /// taken.
 pub fn print(
     count: u64,
     mut lines: Lines,
-    open: impl FnOnce() -> Result<Source, Failure>,
+    open: impl FnOnce() -> Result<AnyGenerator, Failure>,
     mut sink: Sink,
 ) -> Result<(), Failure> {
     let place = sink.path.as_ref().map(|path| path.display().to_string());
     let printed = Printed { place, written: Mutex::default() };
     // A pipe's reader may have stopped reading. A disk goes on, and ids that are not on it yet are not safe.
     let last_ids = (!sink.is_file).then_some(PATIENCE);
-    let opened = OnceLock::<Source>::new();
+    let opened = OnceLock::<AnyGenerator>::new();
     let patience = || if opened.get().is_some() { last_ids } else { Some(ending::START_PATIENCE) };
     let close = || {
         interrupt_starts();
-        if let Some(source) = opened.get() {
-            source.generator.close();
+        if let Some(generator) = opened.get() {
+            generator.close();
         }
     };
     let work = || {
-        let source = open().inspect_err(|_| sink.discard())?;
-        let source = opened.get_or_init(|| source);
+        let generator = open().inspect_err(|_| sink.discard())?;
+        let generator = opened.get_or_init(|| generator);
         if starts_are_interrupted() {
-            source.generator.close();
+            generator.close();
         }
-        let foreseen = Pace::of(&source.generator).and_then(|pace| pace.foresee(count));
+        let foreseen = Pace::of(generator).and_then(|pace| pace.foresee(count));
         let wait = foreseen.inspect(|(_, why)| report::note(why)).map(|(wait, _)| wait);
         let progress = progress(count, wait, &sink);
-        let done = print_all(count, &mut lines, source, &mut sink, &printed, &progress);
+        let done = print_all(count, &mut lines, generator, &mut sink, &printed, &progress);
         progress.finish_and_clear();
         // Release the lock first: a disk may be slow, and another signal reports meanwhile what is written. If this
         // fails, no id counts as written, and an earlier error is still the one reported.
@@ -170,7 +162,7 @@ fn summarize(written: &Written, lines: &Lines) {
 fn print_all(
     count: u64,
     lines: &mut Lines,
-    source: &Source,
+    generator: &AnyGenerator,
     sink: &mut Sink,
     printed: &Printed,
     progress: &ProgressBar,
@@ -182,36 +174,21 @@ fn print_all(
         let portion = &mut uids[..left.min(PORTION as u64) as usize];
         let mut filled = 0;
         while filled < portion.len() {
-            match take_ready(source, &mut portion[filled..]) {
-                0 => break,
-                taken => filled += taken,
+            match generator.try_fill(&mut portion[filled..]) {
+                Ok(0) | Err(_) => break,
+                Ok(more) => filled += more,
             }
         }
         if filled == 0 {
-            portion[0] = source.generator.next_uid().map_err(uidring::Error::from)?;
+            portion[0] = generator.next_uid().map_err(uidring::Error::from)?;
             filled = 1;
         }
-        text.clear();
-        (lines.append)(&mut text, &portion[..filled])?;
+        (lines.replace)(&mut text, &portion[..filled])?;
         write(sink, &text, &portion[..filled], lines, printed)?;
         left -= filled as u64;
         progress.inc(filled as u64);
     }
     Ok(())
-}
-
-/// Fills the front of `out` with the ids that are ready, and returns how many. Returns 0 if there is none, for whatever
-/// reason.
-fn take_ready(Source { generator, tag }: &Source, out: &mut [Uid]) -> usize {
-    if let Some(tag) = tag {
-        let mut ids = [0; PORTION];
-        let taken = tag.try_fill(&mut ids[..out.len()]).unwrap_or(0);
-        for (place, id) in out.iter_mut().zip(&ids[..taken]) {
-            *place = Uid::new(*id).expect("max_id, which is above all ids, is an i64");
-        }
-        return taken;
-    }
-    generator.as_uid_generator().map_or(0, |generator| generator.try_fill(out).unwrap_or(0))
 }
 
 /// Writes the text of the ids. Counts those that are out, even if writing fails or stalls midway.

@@ -40,6 +40,8 @@ fn threads_take_distinct_ids_in_all_ways_from_each_kind() {
                 let mut some = [Uid::default(); 300];
                 generator.fill(&mut some).expect("ids");
                 ids.extend(some);
+                let ready = generator.try_fill(&mut some).unwrap_or(0);
+                ids.extend(&some[..ready]);
             }
             assert!(ids.is_sorted_by(|a, b| a < b), "{option}");
             ids
@@ -92,6 +94,7 @@ fn a_forked_child_takes_nothing() {
         let taken = fork::in_child(|report| {
             let mut ids = [Uid::default(); 3];
             report.check(generator.fill(&mut ids).expect_err("forked").filled == 0);
+            report.check(generator.try_fill(&mut ids).is_err());
             report.take(generator.next_uid().map_err(|error| match error {
                 AnyTakeError::Uid(error) => error,
                 AnyTakeError::Segment(error) if matches!(*error, SegmentError::Forked) => {

@@ -13,5 +13,5 @@ fn lines_are_the_numbers() {
     let mut text = b"before\n".to_vec();
     assert!(decimal(&mut text, &uids).is_ok());
     let expected: String = uids.iter().map(|uid| format!("{uid}\n")).collect();
-    assert_eq!(String::from_utf8(text).expect("ASCII"), format!("before\n{expected}"));
+    assert_eq!(String::from_utf8(text).expect("ASCII"), expected);
 }
