@@ -138,6 +138,7 @@ impl AnyGenerator {
     }
 
     /// Fills the front of `out` with the ids that are ready, in increasing order, and returns how many. Never waits.
+    /// An empty `out` does nothing.
     ///
     /// # Errors
     ///
@@ -276,7 +277,10 @@ fn try_fill(tag: &SegmentHandle, out: &mut [Uid]) -> Result<usize, SegmentError>
                     break;
                 }
             }
-            Err(error) if filled == 0 => return Err(error),
+            // A forked child has no valid ids: the parent has those of earlier portions, too.
+            Err(error) if filled == 0 || matches!(error, SegmentError::Forked) => {
+                return Err(error);
+            }
             Err(_) => break,
         }
     }

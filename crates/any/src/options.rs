@@ -391,8 +391,9 @@ impl Options {
             if self.start_after.is_none() {
                 log!(
                     warn,
-                    "a worker id of your own choice has no memory: another run within one tick, after a long borrow, or \
-                     after the clock was set back repeats uids; start after the greatest uid so far, or use a store"
+                    "a worker id of your own choice has no memory: another process with it, and another run within one tick, \
+                     after a long borrow or after the clock was set back, repeat uids; set `start-after` to the greatest \
+                     uid so far, or use a store"
                 );
             }
             return Ok(Box::new(FixedWorkerId(worker.id)));

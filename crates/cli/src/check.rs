@@ -297,7 +297,7 @@ impl Found {
         }
         if let Some(layout) = self.layout {
             rows.push(("layout", layout.to_string()));
-            rows.push(("of another layout", thousands(self.foreign)));
+            rows.push(("not of the layout", thousands(self.foreign)));
             let workers = self.workers.len();
             let more = if workers == MAX_WORKERS { " or more" } else { "" };
             rows.push(("worker ids", format!("{}{more}", thousands(workers as u64))));

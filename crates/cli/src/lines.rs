@@ -28,8 +28,7 @@ pub enum Format {
 
 /// How ids are written.
 pub struct Lines {
-    /// Replaces what a buffer has with each id's line, or its bytes. Ids like those before leave it as long as it was,
-    /// so that nothing of it needs to be zeroed.
+    /// Replaces what a buffer has with each id's line, or its bytes. A buffer that was as long before need not be zeroed.
     pub replace: Replace,
     is_binary: bool,
     pub layout: Option<ResolvedLayout>,

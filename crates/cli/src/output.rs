@@ -201,7 +201,13 @@ fn write(
 ) -> Result<(), Failure> {
     let (mut done, mut before) = (0, (0, 0));
     while done < text.len() {
-        done += sink.write(&text[done..])?;
+        match sink.write(&text[done..]) {
+            Ok(more) => done += more,
+            Err(failure) => {
+                sink.take_back((done - before.1) as u64);
+                return Err(failure);
+            }
+        }
         // Mostly everything is out, and needs no counting.
         let (ids, bytes) =
             if done == text.len() { (uids.len(), done) } else { lines.whole(&text[..done]) };

@@ -1,6 +1,7 @@
 //! `uidring parse`.
 
 use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
@@ -78,8 +79,11 @@ pub fn run(args: &ParseArgs) -> Result<(), Failure> {
             return Err(Failure::Usage("--format binary is for ids on stdin".into()));
         }
         for (text, number) in args.ids.iter().zip(1..) {
-            parser
-                .print("argument", Item { number, id: read_uid(format, text, &layout.layout) })?;
+            let id = read_uid(format, text, &layout.layout).map_err(|why| {
+                let is_file = Path::new(text).is_file();
+                why + if is_file { "; a file is read from stdin: uidring parse < FILE" } else { "" }
+            });
+            parser.print("argument", Item { number, id })?;
         }
     }
     parser.output.flush()?;

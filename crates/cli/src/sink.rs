@@ -1,7 +1,7 @@
 //! Writes ids to stdout or into a file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use uidring_store::check_path;
@@ -98,6 +98,18 @@ impl Sink {
                 Err(error) => return Err(self.failure(&error)),
             }
         }
+    }
+
+    /// Cuts the last bytes, which are a piece of an id, from a file that nobody else has appended to since.
+    pub fn take_back(&mut self, piece: u64) {
+        // Ignore an error: why the write failed matters more.
+        let _ = self.output.stream_position().and_then(|end| match self.output.metadata()? {
+            file if file.is_file() && file.len() == end => {
+                self.output.set_len(end - piece)?;
+                self.output.seek(SeekFrom::Start(end - piece))
+            }
+            _ => Ok(end),
+        });
     }
 
     /// Removes the file of a run that got no ids, if this program created it.

@@ -175,9 +175,9 @@ impl StoreFile {
         let doubt = doubt(path, self.keeps);
         if let Some(sign) = doubt.map_err(|why| self.error("used", Problem::Denied(why)))? {
             warn_once(format!(
-                "{} is on the root of a container ({sign}), which is a disk: if that ends with the container, the \
-                 next one hands out the same ids, as other containers do; name a file on a volume, or use a \
-                 server. UIDRING_CONTAINER=0 says that this is no container",
+                "{} is in the file system of a container ({sign}): each new container starts with a new file, and hands \
+                 out the same ids; name a file on a volume, or use a server. UIDRING_CONTAINER=0 says that this is no \
+                 container",
                 self.path.display()
             ));
         }

@@ -51,7 +51,11 @@ impl StoreFile {
             ErrorKind::InvalidInput => StoreErrorKind::Invalid,
             _ => StoreErrorKind::Denied,
         };
-        self.error_from(action, kind, String::new(), Some(error.into()))
+        let advice = match error.kind() {
+            ErrorKind::PermissionDenied => "name a file in a folder that this user may write to",
+            _ => "",
+        };
+        self.error_from(action, kind, advice.into(), Some(error.into()))
     }
 
     fn advice(&self, error: &rusqlite::Error) -> (StoreErrorKind, String) {

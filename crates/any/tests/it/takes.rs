@@ -1,16 +1,18 @@
 //! Takes of each kind of generator.
 
 use std::collections::HashSet;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use uidring_any::uidring::segment::SegmentError;
-use uidring_any::uidring::{TakeError, Uid};
+use uidring_any::uidring::segment::{MemorySegments, SegmentError, SegmentTag};
+use uidring_any::uidring::{SegmentGenerator, TakeError, Uid};
 use uidring_any::{
-    AnyGenerator, AnyStats, AnyTakeError, NewSegmentTag, Options, WorkerRange, open, open_async,
+    AnyGenerator, AnyStats, AnyTakeError, NewSegmentTag, Options, TagGenerator, WorkerRange, open,
+    open_async,
 };
 
-use uidring_testkit::fork::{self, FORKED};
+use uidring_testkit::fork::{self, FORKED, ForkingClock};
 
 /// A file with a tag, whose URL creates it. The tests run in one process, where no two generators share a worker id, so
 /// each file has worker ids of its own.
@@ -34,13 +36,13 @@ fn threads_take_distinct_ids_in_all_ways_from_each_kind() {
         let generator = open(&format!("{url}&{option}")).expect(option);
         let take = || {
             let mut ids = Vec::new();
-            for _ in 0..200 {
+            for _ in 0..60 {
                 ids.push(generator.next_uid().expect("an id"));
                 ids.extend(generator.try_next_uid().ok());
                 let mut some = [Uid::default(); 300];
                 generator.fill(&mut some).expect("ids");
                 ids.extend(some);
-                let ready = generator.try_fill(&mut some).unwrap_or(0);
+                let ready = generator.try_fill(&mut some[..30]).unwrap_or(0);
                 ids.extend(&some[..ready]);
             }
             assert!(ids.is_sorted_by(|a, b| a < b), "{option}");
@@ -82,6 +84,38 @@ fn the_ids_of_a_tag_are_dense_and_have_no_layout() {
     assert!(error.contains("the tag orders has plain numbers"), "{error}");
     let error = open(&format!("{url}&tag=bills")).map(|_| ()).expect_err("no such tag").to_string();
     assert!(error.contains("bills"), "{error}");
+}
+
+#[test]
+fn a_fork_within_a_call_gives_the_child_nothing() {
+    let _alone = fork::alone();
+    for is_try in [true, false] {
+        let forks = (1..=3).filter_map(|nth| {
+            fork::on_both_sides(|fork| {
+                let table = MemorySegments::new();
+                table.create(SegmentTag::new("orders").step(300)).expect("a positive step");
+                let clock = ForkingClock::new(fork);
+                let generator = SegmentGenerator::builder(table).clock(clock).depth(3).build();
+                let tag = TagGenerator::new(generator.expect("builds"), "orders").expect("a tag");
+                let generator = AnyGenerator::Segment(tag);
+                generator.next_uid().expect("an id");
+                fork.arm(nth);
+                let mut ids = [Uid::default(); 700];
+                let filled = match is_try {
+                    true => generator.try_fill(&mut ids).unwrap_or(0),
+                    false => generator.fill(&mut ids).map_or_else(|e| e.filled, |()| ids.len()),
+                };
+                // The child lacks the thread that a drop would wait for.
+                mem::forget(generator);
+                vec![filled as u64]
+            })
+        });
+        let forks: Vec<_> = forks.map(|sides| (sides.parent, sides.child)).collect();
+        assert!(!forks.is_empty(), "no look at the clock within a call");
+        // What is ready in the parent depends on its loads.
+        let is_right = |(parent, child): &(Vec<u64>, Vec<u64>)| parent[0] > 0 && **child == [0];
+        assert!(forks.iter().all(is_right), "{forks:?}");
+    }
 }
 
 #[test]

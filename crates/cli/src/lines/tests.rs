@@ -1,6 +1,32 @@
-//! Compares the fast path of decimal lines with the plain one.
+//! Compares lines with those of single ids, and the fast path of decimal lines with the plain one.
+
+use uidring::Layout;
 
 use super::*;
+
+#[test]
+fn lines_replace_longer_and_shorter_ones() {
+    let layout = ResolvedLayout { layout: Layout::default(), has_datacenters: false };
+    let uids = |numbers: &[u64]| -> Vec<_> {
+        numbers.iter().map(|&number| Uid::new(number).expect("63 bits")).collect()
+    };
+    let portions =
+        [uids(&[1 << 60, 1 << 61, 1 << 62]), uids(&[3, 1_000]), uids(&[7]), uids(&[1 << 59, 8])];
+    for format in Format::value_variants() {
+        let new = || lines(*format, Some(layout)).unwrap_or_else(|_| panic!("a form"));
+        let (mut one, mut text) = (new(), Vec::new());
+        for portion in &portions {
+            let mut apart = Vec::new();
+            for uid in portion {
+                let mut text = Vec::new();
+                assert!((new().replace)(&mut text, &[*uid]).is_ok());
+                apart.extend(text);
+            }
+            assert!((one.replace)(&mut text, portion).is_ok());
+            assert_eq!(text, apart);
+        }
+    }
+}
 
 #[test]
 fn lines_are_the_numbers() {

@@ -226,7 +226,10 @@ pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
         listen_for_batches(args, &mut sockets)?;
     }
     if sockets.listeners.is_empty() {
-        return Err(Failure::Failed(NOWHERE.into()));
+        return Err(Failure::Failed(
+            "no default address is free: is another `uidring serve` running? Name a free one, as --http 127.0.0.1:8081"
+                .into(),
+        ));
     }
     Ok(sockets)
 }

@@ -100,6 +100,23 @@ fn a_disk_that_becomes_full_has_whole_ids() {
     }
 }
 
+/// So has the file that a shell made or appends to.
+#[test]
+fn a_redirect_onto_a_disk_that_becomes_full_has_whole_ids() {
+    for (redirect, before) in [(">", 0), (">>", 1)] {
+        let home = Home::new();
+        fs::write(home.folder.path().join("ids"), "1\n").expect("written");
+        let run = Run::of(&mut home.under_sh(&format!(
+            r#"trap '' XFSZ; ulimit -f 1; "$1" generate -u worker:5 -n 1M -q {redirect} ids; echo done >> ids"#
+        )));
+        let text = fs::read_to_string(home.folder.path().join("ids")).expect("text");
+        let ids = text.strip_suffix("done\n").expect("room for a line");
+        let whole = ids.lines().filter(|line| line.len() == 18).count();
+        assert_eq!(ids.lines().count(), before + whole, "{ids}");
+        assert!(run.stderr.contains(&format!("; {whole} ids were printed, ")), "{whole}: {run:?}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_has_nothing() {

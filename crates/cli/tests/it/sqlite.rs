@@ -31,7 +31,7 @@ fn the_default_file_in_a_container_is_warned_of_or_refused() {
         assert_eq!(warning.lines().count(), 1, "once: {warning}");
         assert_eq!(run("0", words), "");
         let named = run("1", &format!("{words} -u sqlite:named.db?mode=rwc"));
-        assert!(named.contains("WARN named.db is on the root of a container"), "{named}");
+        assert!(named.contains("WARN named.db is in the file system of a container"), "{named}");
         // These hand out nothing, so they do not warn.
         assert_eq!(run("1", "worker list").lines().count() + run("1", "plan").lines().count(), 0);
     }

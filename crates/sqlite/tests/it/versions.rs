@@ -105,6 +105,22 @@ fn tables_of_our_names_that_somebody_else_made_are_left_alone() {
     }
 }
 
+/// Checking the file's integrity calls the functions of all its tables.
+#[test]
+fn tables_of_others_may_call_functions() {
+    let (_folder, path) = new_path();
+    execute(
+        &path,
+        "CREATE TABLE ORDERS (DATA TEXT CHECK (json_valid(DATA)), NAME TEXT);
+         INSERT INTO ORDERS VALUES ('{\"a\": 1}', 'Smith');
+         CREATE INDEX BY_FIELD ON ORDERS (json_extract(DATA, '$.a'), DATA ->> 'b');
+         CREATE INDEX BY_SOUND ON ORDERS (soundex(NAME));
+         CREATE INDEX BY_TIME ON ORDERS (round(julianday('2026-01-01')), lower(NAME))",
+    );
+    let store = SqliteStore::new(&path).create(true).foreign(true);
+    assert_eq!(store.worker_nodes().assign(&LAYOUT).expect("assigned"), 1);
+}
+
 #[test]
 fn people_may_change_it_by_hand() {
     let (_folder, path) = new_path();

@@ -181,6 +181,11 @@ fn nearest(takers: &Takers, name: &str) -> String {
     let nearest = rows.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest.filter(|row| likeness(row) >= LIKE) {
         Some(row) => format!("; the nearest is `{}`", row.name),
+        // The library's own: a program takes the options of generators, too.
+        None if takers.elsewhere.is_empty() => {
+            "; docs/options.md lists its options. Those of generators are for uidring_any::open"
+                .into()
+        }
         None => "; docs/options.md lists its options".into(),
     }
 }
@@ -254,7 +259,7 @@ mod tests {
             );
         }
         for text in ["S3cret=1", "s3cret=1"] {
-            let expected = "Some engine has no parameter; docs/options.md lists its options";
+            let expected = "Some engine has no parameter; docs/options.md lists its options. Those of generators are for uidring_any::open";
             assert_eq!(read(text).err().as_deref(), Some(expected));
         }
     }
