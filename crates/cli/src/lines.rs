@@ -30,6 +30,8 @@ pub enum Format {
 pub struct Lines {
     /// Replaces what a buffer has with each id's line, or its bytes. A buffer that was as long before need not be zeroed.
     pub replace: Replace,
+    /// How many ids to take and write at a time.
+    pub portion: usize,
     is_binary: bool,
     pub layout: Option<ResolvedLayout>,
 }
@@ -57,7 +59,9 @@ pub fn lines(format: Format, layout: Option<ResolvedLayout>) -> Result<Lines, Fa
             ));
         }
     };
-    Ok(Lines { replace, is_binary: format == Format::Binary, layout })
+    let is_binary = format == Format::Binary;
+    let portion = if is_binary { MAX_PORTION } else { PORTION };
+    Ok(Lines { replace, portion, is_binary, layout })
 }
 
 impl Lines {
@@ -70,6 +74,12 @@ impl Lines {
         (lines, text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1))
     }
 }
+
+/// Up to 32 kB of text. This stays in the first cache, and fills only half a pipe, so that its reader works meanwhile.
+const PORTION: usize = 1_600;
+
+/// Binary ids fill four whole pages of a pipe.
+pub const MAX_PORTION: usize = 2_048;
 
 /// 19 digits and a line feed.
 const DECIMAL_LINE: usize = 20;

@@ -13,15 +13,11 @@ use uidring_any::AnyGenerator;
 
 use crate::ending;
 use crate::failure::Failure;
-use crate::lines::Lines;
+use crate::lines::{Lines, MAX_PORTION};
 use crate::pace::Pace;
 use crate::sink::Sink;
 use crate::text::{span, thousands};
 use crate::{progress, report};
-
-/// Ids to take and write at a time: up to 32 kB of text. This stays in the first cache, and fills only half a pipe, so
-/// that its reader works meanwhile.
-const PORTION: usize = 1_600;
 
 /// How long printing the last ids may take after a signal.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -167,11 +163,11 @@ fn print_all(
     printed: &Printed,
     progress: &ProgressBar,
 ) -> Result<(), Failure> {
-    let mut uids = [Uid::default(); PORTION];
-    let mut text = Vec::with_capacity(PORTION * 20);
+    let mut uids = [Uid::default(); MAX_PORTION];
+    let mut text = Vec::new();
     let mut left = count;
     while left > 0 {
-        let portion = &mut uids[..left.min(PORTION as u64) as usize];
+        let portion = &mut uids[..left.min(lines.portion as u64) as usize];
         let mut filled = 0;
         while filled < portion.len() {
             match generator.try_fill(&mut portion[filled..]) {
