@@ -277,7 +277,7 @@ fn try_fill(tag: &SegmentHandle, out: &mut [Uid]) -> Result<usize, SegmentError>
                     break;
                 }
             }
-            // A forked child has no valid ids: the parent has those of earlier portions, too.
+            // As in `fill`: a forked child has no valid ids, not even those of earlier portions.
             Err(error) if filled == 0 || matches!(error, SegmentError::Forked) => {
                 return Err(error);
             }

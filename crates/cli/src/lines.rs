@@ -28,7 +28,7 @@ pub enum Format {
 
 /// How ids are written.
 pub struct Lines {
-    /// Replaces what a buffer has with each id's line, or its bytes. A buffer that was as long before need not be zeroed.
+    /// Replaces what a buffer has with each id's line, or its bytes. Only the part by which the buffer grows is zeroed first.
     pub replace: Replace,
     /// How many ids to take and write at a time.
     pub portion: usize,
@@ -113,7 +113,7 @@ fn decimal(text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
             line[length] = b'\n';
             hundreds = number / 100;
         }
-        // Copy arrays, whose lengths the compiler knows. The next line overwrites what is too much.
+        // Copy arrays, whose lengths the compiler knows. The next line overwrites the excess.
         let place = text[end..].first_chunk_mut().expect("text has room for each line");
         *place = line;
         if length > 2 {
@@ -125,7 +125,7 @@ fn decimal(text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
     Ok(())
 }
 
-// On its own, the compiler knows that the two do not overlap, and copies memory.
+// A function of its own: the compiler knows that its arguments do not overlap, and calls memcpy.
 #[inline(never)]
 fn binary(bytes: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
     bytes.resize(size_of_val(uids), 0);

@@ -181,7 +181,7 @@ fn nearest(takers: &Takers, name: &str) -> String {
     let nearest = rows.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest.filter(|row| likeness(row) >= LIKE) {
         Some(row) => format!("; the nearest is `{}`", row.name),
-        // The library's own: a program takes the options of generators, too.
+        // Asked by the crate of one engine, which knows no options of generators.
         None if takers.elsewhere.is_empty() => {
             "; docs/options.md lists its options. Those of generators are for uidring_any::open"
                 .into()
